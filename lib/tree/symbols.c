@@ -6,6 +6,7 @@
 #include "lib/base/alloc.h"
 #include "lib/base/hash.h"
 #include "lib/base/str.h"
+#include "lib/prof/code.h"
 #include "lib/prof/profile.h"
 #include <string.h>
 
@@ -373,26 +374,13 @@ const char *tree_symbols_base_name(const struct tree_symbols *s, uint32_t id)
 
 enum tree_kind tree_kind_of_mapping(const char *file)
 {
-	static const char *const kernel[] = {
-		"[kernel", "[guest.kernel", "[vmlinux", "[module]", "[bpf"};
-	static const char *const jit[] = {
-		"[jit", "//anon", "[anon", "/memfd:", "[heap]", "[stack]"};
-	static const char *const interpreter[] = {"[python", "[ruby", "[perl", "[php", "[lua",
-		"[node", "[java", "[beam", "[interpreter"};
-
-	for (size_t i = 0; i < ARRAY_SIZE(kernel); i++)
-		if (str_starts_with(file, kernel[i]))
-			return TREE_KERNEL;
-	for (size_t i = 0; i < ARRAY_SIZE(jit); i++)
-		if (str_starts_with(file, jit[i]))
-			return TREE_JIT;
-	for (size_t i = 0; i < ARRAY_SIZE(interpreter); i++)
-		if (str_starts_with(file, interpreter[i]))
-			return TREE_INTERPRETER;
-	if (str_ends_with(file, ".ko") || str_ends_with(file, ".ko.xz") ||
-		str_ends_with(file, ".ko.zst"))
-		return TREE_KERNEL;
-	return str_ends_with(file, ".map") ? TREE_JIT : TREE_NATIVE;
+	switch (prof_code_of_mapping(file, strlen(file))) {
+	case PROF_CODE_NATIVE: break;
+	case PROF_CODE_KERNEL: return TREE_KERNEL;
+	case PROF_CODE_JIT: return TREE_JIT;
+	case PROF_CODE_INTERPRETER: return TREE_INTERPRETER;
+	}
+	return TREE_NATIVE;
 }
 
 const char *tree_kind_name(enum tree_kind kind)

@@ -133,11 +133,7 @@ const char *tree_symbols_text(const struct tree_symbols *s, uint32_t id, size_t 
 /* Last path element of a file name: "/usr/lib/libc.so.6" gives "libc.so.6". */
 const char *tree_symbols_base_name(const struct tree_symbols *s, uint32_t id);
 
-/*
- * The kind of frames in a mapping of this name: "[kernel.kallsyms]", "[vmlinux]", "[module]", "[bpf" and "*.ko" are the kernel's;
- * "[jit]…", "*.map" and names of anonymous memory ("//anon", "[heap]") are JIT code; "[python]" and the like are interpreters;
- * others are native.
- */
+/* The kind of frames in a mapping of this name (lib/prof/code.h). */
 enum tree_kind tree_kind_of_mapping(const char *file);
 /* "native", "kernel" …: stable, shown in legends and JSON. */
 const char *tree_kind_name(enum tree_kind kind);

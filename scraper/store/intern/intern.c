@@ -5,6 +5,7 @@
  */
 #include "scraper/store/intern/intern.h"
 #include "lib/base/alloc.h"
+#include "lib/prof/code.h"
 #include "lib/prof/profile.h"
 #include "scraper/store/codec/codec.h"
 #include "scraper/store/intern/content.h"
@@ -71,47 +72,18 @@ static int64_t intern_function(struct memo *m, uint32_t i)
 	return id;
 }
 
-static bool starts_with(struct prof_str s, const char *prefix)
-{
-	size_t n = strlen(prefix);
-
-	return s.len >= n && !memcmp(s.p, prefix, n);
-}
-
-static bool ends_with(struct prof_str s, const char *suffix)
-{
-	size_t n = strlen(suffix);
-
-	return s.len >= n && !memcmp(s.p + s.len - n, suffix, n);
-}
-
-/* pprof has no field for it: mappings are known by the names that exporters, perf and Go give them. */
-static enum part_mapping_kind mapping_kind(struct prof_str name)
-{
-	static const char *const native[] = {
-		"[vdso]", "[vsyscall]", "[unknown]", "[heap]", "[stack]", "[uprobes]"};
-	static const char *const interpreter[] = {"[interpreter", "[python", "[ruby", "[php"};
-
-	for (size_t i = 0; i < ARRAY_SIZE(native); i++)
-		if (starts_with(name, native[i]))
-			return PART_MAPPING_NATIVE;
-	for (size_t i = 0; i < ARRAY_SIZE(interpreter); i++)
-		if (starts_with(name, interpreter[i]))
-			return PART_MAPPING_INTERPRETER;
-	if (starts_with(name, "[jit") || starts_with(name, "[anon") ||
-		starts_with(name, "//anon") ||
-		(starts_with(name, "/tmp/perf-") && ends_with(name, ".map")))
-		return PART_MAPPING_JIT;
-	/* "[kernel.kallsyms]", and "[ext4]" for a module. */
-	if ((starts_with(name, "[") && ends_with(name, "]")) || ends_with(name, ".ko"))
-		return PART_MAPPING_KERNEL;
-	return PART_MAPPING_NATIVE;
-}
+/* Files have the numbers. */
+_Static_assert((int)PROF_CODE_NATIVE == PART_MAPPING_NATIVE &&
+		       (int)PROF_CODE_KERNEL == PART_MAPPING_KERNEL &&
+		       (int)PROF_CODE_JIT == PART_MAPPING_JIT &&
+		       (int)PROF_CODE_INTERPRETER == PART_MAPPING_INTERPRETER,
+	"the kinds of a part's mappings");
 
 static int64_t intern_mapping(struct memo *m, uint32_t i)
 {
 	const struct prof_mapping *from = &m->p->mappings[i];
-	struct part_mapping key = {.kind = mapping_kind(profile_str(m->p, from->filename))};
+	struct prof_str name = profile_str(m->p, from->filename);
+	struct part_mapping key = {.kind = (uint8_t)prof_code_of_mapping(name.p, name.len)};
 	int64_t file, build_id, id;
 
 	if (m->mappings[i] != STORE_NONE)

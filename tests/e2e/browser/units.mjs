@@ -72,6 +72,15 @@ assert.equal(shownName('service_name=a, thread_name=main, worker'), 'a, main, wo
 assert.equal(shownName('operator==<int>'), 'operator==');
 for (const name of ['value=', 'Config.value=']) assert.equal(shownName(name), name, 'a setter is no group');
 
+/* ---- what names of mappings say, by the table that C is tested with too ---- */
+
+const { codeOf, languageOf, languageTitle } = await load(process.argv[2], `export * from './mappings';`);
+for (const line of readFileSync(join(top, 'tests/data/mappings.txt'), 'utf8').split('\n').filter((l) => l && !l.startsWith('#'))) {
+	const [mapping, kind, language] = line.split('\t');
+	assert.deepEqual([codeOf(mapping), languageOf(mapping)], [kind, language], mapping);
+	assert.ok(!language || languageTitle(language) !== language, `${language} has a title`);
+}
+
 /* ---- units, by the table that C is tested with too, and ticks that are round in them ---- */
 
 const { value, percent, rateUnit, unitName, ticks } = await load(process.argv[2], `export * from './units';`);
