@@ -36,12 +36,23 @@ static const struct hue {
 	[RENDER_HUE_OF + TREE_CUT] = {220, 10},
 	[RENDER_HUE_OF + TREE_INLINED] = {186, 52},
 	[RENDER_HUE_OF + TREE_TRUNCATED] = {345, 40},
+	/* The first six differ for eyes that lack a colour as much as kernel, native and JIT code do. */
+	[RENDER_HUE_OF_LANGUAGE + PROF_LANGUAGE_PYTHON] = {56, 90},
+	[RENDER_HUE_OF_LANGUAGE + PROF_LANGUAGE_JAVA] = {240, 85},
+	[RENDER_HUE_OF_LANGUAGE + PROF_LANGUAGE_JAVASCRIPT] = {348, 85},
+	[RENDER_HUE_OF_LANGUAGE + PROF_LANGUAGE_RUBY] = {180, 75},
+	[RENDER_HUE_OF_LANGUAGE + PROF_LANGUAGE_PHP] = {42, 95},
+	[RENDER_HUE_OF_LANGUAGE + PROF_LANGUAGE_DOTNET] = {285, 70},
+	[RENDER_HUE_OF_LANGUAGE + PROF_LANGUAGE_ERLANG] = {325, 65},
+	[RENDER_HUE_OF_LANGUAGE + PROF_LANGUAGE_PERL] = {200, 90},
+	[RENDER_HUE_OF_LANGUAGE + PROF_LANGUAGE_LUA] = {96, 70},
 };
 enum {
 	LIGHTNESS = 77,
 	DARKER = 4, /* of each shade */
 	ROOT_LIGHTNESS = 84,
 	CUT_LIGHTNESS = 89,
+	NEAR = 20, /* degrees between hues that look alike */
 };
 static const double ONE_BINARY = 0.97; /* of all: from there on it is one program */
 
@@ -202,13 +213,15 @@ static struct text group_of(struct painter *p, size_t i)
 	}
 }
 
-/* A binary that is called as a kind, "kernel" say, has the hue of that. */
-static unsigned hue_of_kind(const char *name)
+/* A binary that is called as a kind, "kernel" say, has the hue of that, and "[python3.13]" that of its language. */
+static unsigned fixed_hue(const char *name)
 {
+	enum prof_language language = prof_language_of_mapping(name, strlen(name));
+
 	for (unsigned k = 0; k < TREE_N_KINDS; k++)
 		if (!strcmp(name, tree_kind_name((enum tree_kind)k)))
 			return RENDER_HUE_OF + k;
-	return RENDER_N_HUES;
+	return language ? RENDER_HUE_OF_LANGUAGE + language : RENDER_N_HUES;
 }
 
 static int compare_groups(const void *a, const void *b)
@@ -221,24 +234,52 @@ static int compare_groups(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+/* Hues that look like that of a language among the groups, which no other group is to have. */
+static size_t find_near(struct render_group **sorted, size_t n, enum by by, bool ret[RENDER_HUE_OF])
+{
+	size_t n_near = 0;
+
+	for (size_t g = 0; by == BY_BINARY && g < n; g++) {
+		unsigned fixed = fixed_hue(sorted[g]->name);
+
+		if (fixed < RENDER_HUE_OF_LANGUAGE || fixed == RENDER_N_HUES)
+			continue;
+		for (unsigned i = 0; i < RENDER_HUE_OF; i++)
+			ret[i] |= abs((int)hues[i].hue - (int)hues[fixed].hue) < NEAR;
+	}
+	for (unsigned i = 0; i < RENDER_HUE_OF; i++)
+		n_near += ret[i];
+	return n_near;
+}
+
+/* From the hash of its name on, the first hue that is free, or when none is any that is not near. */
+static unsigned next_hue(struct text name, const bool *near, const bool *taken, size_t n_taken)
+{
+	unsigned i = hash(name) % RENDER_HUE_OF;
+
+	for (unsigned tries = 0; tries < RENDER_HUE_OF; tries++, i = (i + 1) % RENDER_HUE_OF)
+		if (!near[i] && (!taken[i] || n_taken == RENDER_HUE_OF))
+			break;
+	return i;
+}
+
 /* The heaviest have a hue of their own, as long as there are any. */
 static void give_hues(struct render_group **sorted, size_t n, enum by by)
 {
-	bool taken[RENDER_HUE_OF] = {};
-	size_t n_taken = 0;
+	bool taken[RENDER_HUE_OF], near[RENDER_HUE_OF] = {};
+	size_t n_taken = find_near(sorted, n, by, near);
 
+	memcpy(taken, near, sizeof(taken));
 	for (size_t g = 0; g < n; g++) {
 		struct text name = {sorted[g]->name, strlen(sorted[g]->name)};
-		unsigned i = hash(name) % RENDER_HUE_OF,
-			 kind = by == BY_BINARY ? hue_of_kind(name.s) : RENDER_N_HUES;
+		unsigned i = next_hue(name, near, taken, n_taken),
+			 fixed = by == BY_BINARY ? fixed_hue(name.s) : RENDER_N_HUES;
 
-		while (taken[i] && n_taken < RENDER_HUE_OF)
-			i = (i + 1) % RENDER_HUE_OF;
 		n_taken += !taken[i];
 		taken[i] = true;
-		sorted[g]->hue = !name.n		? RENDER_HUE_OF + TREE_UNKNOWN
-				 : kind < RENDER_N_HUES ? kind
-							: i;
+		sorted[g]->hue = !name.n		 ? RENDER_HUE_OF + TREE_UNKNOWN
+				 : fixed < RENDER_N_HUES ? fixed
+							 : i;
 	}
 }
 

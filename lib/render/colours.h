@@ -3,6 +3,7 @@
  * What a frame's colour in a static flame graph says.
  */
 #pragma once
+#include "lib/prof/code.h"
 #include "lib/render/render.h"
 #include "lib/tree/symbols.h"
 #include <stdint.h>
@@ -10,7 +11,8 @@
 enum {
 	RENDER_HUE_OF =
 		12, /* the hue of kind k is RENDER_HUE_OF + k; those before it are of groups */
-	RENDER_N_HUES = RENDER_HUE_OF + TREE_N_KINDS,
+	RENDER_HUE_OF_LANGUAGE = RENDER_HUE_OF + TREE_N_KINDS, /* + enum prof_language */
+	RENDER_N_HUES = RENDER_HUE_OF_LANGUAGE + PROF_N_LANGUAGES,
 	RENDER_N_SHADES = 3,
 };
 

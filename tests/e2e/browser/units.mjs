@@ -187,3 +187,18 @@ const two = build({ unit: 'count', type: 'n', whole: 12, functions: { name: ['ro
 const drawn = picture({ trees: [two], whole: two, names: ['x'], scale: [1, 1], isRelative: false, time: 0, seconds: 0, subtitle: '', isFull: false });
 assert.deepEqual(drawn.match(/(?<=<text class="l" x="[\d.]+" y="46">)[^<]*/g).slice(1), ['first', 'second'], drawn);
 assert.equal(new Set(drawn.match(/class="c\d+"/g)).size, 3, 'the root and two binaries');
+
+/* ---- a language has a hue of its own, whatever else there is, in both themes and in the legend ---- */
+
+const { paint, shown } = await load(process.argv[2], "export { paint } from './flame/colours'; export { codeText as shown } from './flame/describe'");
+const mappings = ['', '[python3.13]', '[kernel.kallsyms]', '[jvm]', '/usr/bin/python3.13', ...Array.from({ length: 12 }, (_, i) => `/lib/lib${i}.so`)], nMappings = mappings.length;
+const mixed = build({ unit: 'count', type: 'n', whole: 10 * (nMappings - 1), functions: { name: mappings.map((_, i) => `f${i}`), file: mappings.map(() => ''), mapping: mappings }, fn: Uint32Array.from(mappings, (_, i) => i), parent: new Uint32Array(nMappings),
+	self: Float64Array.from(mappings, (_, i) => (i ? 10 : 0)), total: Float64Array.from(mappings, (_, i) => (i ? 10 : 10 * (nMappings - 1))), kind: Uint8Array.of(0, 2, 3, 4, ...mappings.slice(4).map(() => 1)), line: new Uint32Array(0), kinds: ['root', 'native', 'interpreter', 'kernel', 'jit'], verdicts: [], cut: new Map() });
+const hueOf = (css) => css.match(/^hsl\((\d+)/)[1];
+for (const dark of [false, true]) for (const by of ['binary', 'kind']) {
+	const p = paint(mixed, by, dark), key = (text) => p.legend.find(([t]) => t === text)?.[1], fill = (fn) => p.fills[p.of([...mixed.fn].indexOf(fn))];
+	assert.deepEqual([hueOf(fill(1)), hueOf(fill(3))], ['56', '240'], `Python and Java by ${by}`);
+	if (by === 'kind') assert.deepEqual([hueOf(key('Python')), hueOf(key('Java')), hueOf(key('native'))], ['56', '240', '211']);
+	assert.deepEqual(mappings.slice(4).filter((_, i) => ['48', '230', '56', '240'].includes(hueOf(fill(i + 4)))), [], 'no library looks like a language');
+}
+for (const [mapping, kind, text] of [['[python3.13]', 'interpreter', 'Python'], ['[jvm]', 'jit', 'Java, jit'], ['[interpreter]', 'interpreter', 'interpreter'], ['/lib/a.so', 'native', ''], ['[kernel.kallsyms]', 'kernel', 'kernel']]) assert.equal(shown(mapping, kind), text, mapping);

@@ -4,7 +4,7 @@
 import { Kind, Names, Profile, StackTree, counted } from './profile';
 
 interface Stack {
-	frames: [fn: number, kind: Kind][];
+	frames: [fn: number, kind?: Kind][];
 	value: number;
 }
 
@@ -13,9 +13,9 @@ const SUFFIXES: Record<string, Kind> = { k: 'kernel', j: 'jit', 0: 'jit', 1: 'ji
 
 export function readFolded(text: string): Profile {
 	const names = new Names(), stacks: Stack[] = [], notes: string[] = [];
-	const frame = (name: string): [number, Kind] => {
+	const frame = (name: string): [number, Kind?] => {
 		const m = /^([^]+)_\[([kj01iw])\]$/.exec(name);
-		return [names.number(m ? m[1] : name), m ? SUFFIXES[m[2]] : 'native'];
+		return [names.number(m ? m[1] : name), m ? SUFFIXES[m[2]] : undefined];
 	};
 	let nBad = 0, firstBad = '';
 	text.split('\n').forEach((line, i) => {
@@ -29,7 +29,7 @@ export function readFolded(text: string): Profile {
 	if (nBad) notes.push(`${counted(nBad, 'line')} ${nBad === 1 ? 'is' : 'are'} left out. ${firstBad}`);
 	return { format: 'folded stacks', types: [{ type: 'samples', unit: 'count' }], main: 0, notes, tree: () => {
 		const tree = new StackTree(names);
-		for (const s of stacks) tree.add(s.frames.reduce((node, [fn, kind]) => tree.at(node, fn, kind), 0), s.value);
+		for (const s of stacks) tree.add(s.frames.reduce((node, [fn, kind]) => tree.at(node, fn, 0, kind), 0), s.value);
 		return tree.finish({ type: 'samples', unit: 'count' });
 	} };
 }

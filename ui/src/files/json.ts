@@ -85,7 +85,7 @@ function readSpeedscope(top: Json): Profile {
 			tree.add(stack.reduce((node, k) => {
 				const f = frames[k];
 				if (!f) throw new Error(`a stack names frame ${String(k)} of ${frames.length}`);
-				return tree.at(node, f.fn, 'native', f.line);
+				return tree.at(node, f.fn, f.line);
 			}, 0), value);
 		};
 		for (const i of choices[chosen].of) {
@@ -158,7 +158,7 @@ function readCpuProfile(top: Json): Profile {
 		const tree = new StackTree(names, isByLine);
 		for (const [id, { stack, hits }] of nodes) {
 			const value = chosen ? times!.get(id) ?? 0 : hits;
-			if (value) tree.add(stack.reduce((node, f) => tree.at(node, f.fn, 'native', f.line), 0), value);
+			if (value) tree.add(stack.reduce((node, f) => tree.at(node, f.fn, f.line), 0), value);
 		}
 		return tree.finish(types[chosen]);
 	} };

@@ -87,7 +87,7 @@ class Pprof {
 				for (const id of list(s, 1).reverse()) {
 					const frames = locations.get(id);
 					if (!frames) throw new Error(`profile: a sample names location ${id}, which is not there`);
-					for (const f of frames) node = tree.at(node, f.fn, 'native', f.line);
+					for (const f of frames) node = tree.at(node, f.fn, f.line);
 				}
 				tree.add(node, value);
 			}

@@ -2,6 +2,7 @@
 //
 // What readers of files make: the sample types that a file has, and a tree of the one that is chosen.
 import { Builder, Functions, Tree } from '../flame/tree';
+import { codeOf } from '../mappings';
 import { integer } from '../units';
 
 export interface Type {
@@ -22,8 +23,7 @@ export interface Profile {
 const MOST_FRAMES = 1e8; // of all stacks
 const MOST_NODES = 5e6;
 
-/** What is known of a frame's code; most formats say nothing. */
-const KINDS = ['root', 'native', 'kernel', 'jit', 'inlined'] as const;
+const KINDS = ['root', 'native', 'kernel', 'jit', 'interpreter', 'inlined'] as const;
 export type Kind = (typeof KINDS)[number];
 
 /** Functions by number; 0 is the root's. */
@@ -49,13 +49,16 @@ export class Names {
 /** A tree of stacks. All names must be there before: how many there are decides the builder's keys. */
 export class StackTree {
 	private readonly builder: Builder;
+	private readonly codes: Kind[]; // of functions, by their mappings
 	private frames = 0;
 
 	constructor(names: Names, isByLine = false) {
 		this.builder = new Builder(names.functions, isByLine);
+		this.codes = names.functions.mapping.map(codeOf);
 	}
 
-	at(node: number, fn: number, kind: Kind = 'native', line = 0): number {
+	/** `kind`: where the format says it of the frame itself. */
+	at(node: number, fn: number, line = 0, kind = this.codes[fn]): number {
 		if (++this.frames > MOST_FRAMES) throw new Error(`the profile's stacks have more than ${integer(MOST_FRAMES)} frames together; sonde flamegraph reads such files`);
 		if (this.builder.size > MOST_NODES) throw new Error(`the profile's tree has more than ${integer(MOST_NODES)} frames; sonde flamegraph reads such files`);
 		return this.builder.at(node, fn, KINDS.indexOf(kind), line);

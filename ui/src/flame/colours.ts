@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a bar's colour says: its binary, its kind, its package, or in a difference how much it changed.
+import { languageOf, languageTitle } from '../mappings';
 import { baseName, KINDS, Tree } from './tree';
 
 export type ColourBy = 'binary' | 'kind' | 'package' | 'function';
@@ -22,6 +23,11 @@ const SHADES = 3;
 const KIND_HUES: Record<string, [number, number]> = {
 	native: [211, 62], kernel: [28, 72], jit: [152, 42], interpreter: [265, 46], unknown: [220, 8], label: [220, 14], cut: [220, 6], root: [220, 10], inlined: [186, 52], truncated: [345, 40],
 };
+/** Frames of languages. The first six differ for eyes that lack a colour as much as kernel, native and JIT code do. */
+const LANGUAGE_HUES: Record<string, [number, number]> = {
+	python: [56, 90], java: [240, 85], javascript: [348, 85], ruby: [180, 75], php: [42, 95], dotnet: [285, 70], erlang: [325, 65], perl: [200, 90], lua: [96, 70],
+};
+const NEAR = 20; // degrees between hues that look alike
 const NEUTRAL: [number, number] = [220, 8];
 
 export function isDark(): boolean {
@@ -55,21 +61,28 @@ export function packageOf(name: string): string {
 
 function groupOf(t: Tree, by: ColourBy, f: number, kind: string): string {
 	switch (by) {
-	case 'kind': return kind;
+	case 'kind': return languageOf(t.functions.mapping[f]) || kind;
 	case 'binary': return t.functions.mapping[f] ? baseName(t.functions.mapping[f]) : kind === 'unknown' || kind === 'native' ? '' : kind;
 	case 'package': return packageOf(t.functions.name[f]) || baseName(t.functions.mapping[f]);
 	default: return t.functions.name[f];
 	}
 }
 
-/** The groups that weigh most get the colours of their own, in an order that does not change with the values. */
+/** The hue of a kind or of a language, which no other group's name decides. */
+function fixedHue(by: ColourBy, group: string): [number, number] | undefined {
+	if (by === 'kind') return KIND_HUES[group] ?? LANGUAGE_HUES[group] ?? NEUTRAL;
+	return by === 'binary' ? KIND_HUES[group] ?? LANGUAGE_HUES[languageOf(group)] : undefined;
+}
+
+/** The groups that weigh most get the colours of their own, in an order that does not change with the values; none is like that of a language that is there. */
 function hueTable(weights: Map<string, number>, by: ColourBy): Map<string, [number, number]> {
-	const top = [...weights].sort((a, b) => b[1] - a[1]).map(([g]) => g), taken = new Set<number>(), out = new Map<string, [number, number]>();
+	const top = [...weights].sort((a, b) => b[1] - a[1]).map(([g]) => g), out = new Map<string, [number, number]>();
+	const languages = by === 'binary' ? top.flatMap((g) => LANGUAGE_HUES[languageOf(g)]?.[0] ?? []) : [], isNear = HUES.map(([hue]) => languages.some((l) => Math.abs(l - hue) < NEAR)), taken = new Set([...isNear.keys()].filter((i) => isNear[i]));
 	for (const g of top) {
 		let i = hash(g) % HUES.length;
-		for (let tries = 0; taken.has(i) && tries < HUES.length && taken.size < HUES.length; tries++) i = (i + 1) % HUES.length;
+		for (let tries = 0; (isNear[i] || (taken.has(i) && taken.size < HUES.length)) && tries < HUES.length; tries++) i = (i + 1) % HUES.length;
 		taken.add(i);
-		out.set(g, by === 'kind' ? KIND_HUES[g] ?? NEUTRAL : g === '' ? NEUTRAL : KIND_HUES[g] && by === 'binary' ? KIND_HUES[g] : HUES[i]);
+		out.set(g, fixedHue(by, g) ?? (g === '' ? NEUTRAL : HUES[i]));
 	}
 	return out;
 }
@@ -110,7 +123,7 @@ export function paint(t: Tree, by: ColourBy, dark = isDark()): Palette {
 	const index = new Uint16Array(kindSelf.length);
 	for (const [key, g] of groups) index[key] = fillOf(hues.get(g) ?? NEUTRAL, hash(t.functions.name[Math.floor(key / KINDS)]) % SHADES);
 	const of = (i: number) => (!i ? ROOT : cut.size && cut.has(i) ? CUT : index[fn[i] * KINDS + (kind[i] & (KINDS - 1))]);
-	const legend = [...weights].sort((a, b) => b[1] - a[1]).slice(0, 12).map(([g, self]): Key => [g === 'cut' && by !== 'function' ? 'not loaded' : g || 'unknown', shade(hues.get(g)!, 1, dark), self]);
+	const legend = [...weights].sort((a, b) => b[1] - a[1]).slice(0, 12).map(([g, self]): Key => [g === 'cut' && by !== 'function' ? 'not loaded' : by === 'kind' ? languageTitle(g) : g || 'unknown', shade(hues.get(g)!, 1, dark), self]);
 	return { ...p, of, legend };
 }
 
