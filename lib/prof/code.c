@@ -110,11 +110,3 @@ enum prof_language prof_language_of_mapping(const char *name, size_t n)
 
 	return runtime ? runtime->language : PROF_LANGUAGE_NONE;
 }
-
-const char *prof_language_name(enum prof_language language)
-{
-	static const char *const names[PROF_N_LANGUAGES] = {"", "python", "java", "javascript",
-		"ruby", "php", "perl", "lua", "erlang", "dotnet"};
-
-	return language < PROF_N_LANGUAGES ? names[language] : "";
-}

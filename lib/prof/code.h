@@ -31,5 +31,3 @@ enum prof_language {
  */
 enum prof_code prof_code_of_mapping(const char *name, size_t n);
 enum prof_language prof_language_of_mapping(const char *name, size_t n);
-/* "python": as the label `language` has it; "" for PROF_LANGUAGE_NONE. */
-const char *prof_language_name(enum prof_language language);

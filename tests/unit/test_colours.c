@@ -22,8 +22,8 @@ static uint32_t location(struct prof_builder *b, const char *name, const char *m
 {
 	struct prof_function f = {.name = string(b, name), .system_name = string(b, name)};
 	struct prof_line line = {.function = prof_builder_function(b, &f)};
-	uint32_t m = prof_builder_mapping(b,
-		&(struct prof_mapping) {.filename = string(b, mapping), .has_functions = true});
+	uint32_t m = prof_builder_mapping(
+		b, &(struct prof_mapping) {.filename = string(b, mapping), .has_functions = true});
 
 	return prof_builder_location(b, 0, m, &line, 1);
 }
@@ -51,8 +51,7 @@ static void draw(const char *language_mapping, struct bytes *out)
 		prof_builder_sample(b, stack, 2, &value, NULL, 0, 0);
 	}
 	assert_int_equal(prof_builder_finish(b, &eb), 0);
-	assert_int_equal(
-		render_profile_svg(&p, 0, "t", RENDER_NAMES_DEFAULT, NULL, out, &eb), 0);
+	assert_int_equal(render_profile_svg(&p, 0, "t", RENDER_NAMES_DEFAULT, NULL, out, &eb), 0);
 	bytes_put_u8(out, 0);
 }
 
