@@ -41,8 +41,10 @@ static void give_back_names(struct collector *c)
 		case ABI_FRAME_JIT:
 			bits_set_below(addresses, ABI_FRAME_VALUE(word), n_addresses);
 			break;
-		case ABI_FRAME_KERNEL:
 		case ABI_FRAME_INTERP:
+			bits_set_below(addresses, ABI_INTERP_OBJECT(word), n_addresses);
+			break;
+		case ABI_FRAME_KERNEL:
 		case ABI_FRAME_REPEAT:
 		case ABI_FRAME_ELIDED:
 		case ABI_FRAME_TRUNCATED: break;

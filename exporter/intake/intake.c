@@ -4,10 +4,13 @@
  */
 #include "exporter/intake/intake.h"
 #include "exporter/event/event.h"
+#include "exporter/proc/code_objects.h"
+#include "lib/base/alloc.h"
 #include "lib/base/log.h"
 
 /* How long a sample waits for unwind tables being made; answers that cover its time wait with it. */
 #define INTAKE_MAX_WAIT_NS (2 * NS_PER_S)
+enum { INTAKE_MAX_CODES = 2 * ABI_MAX_STEPS }; /* a stack has no more */
 
 /* Of which event stacks are counted by program, binary and process: the first that is on, the clock if it is. */
 static enum abi_event counted_event(struct sample_log *const *logs)
@@ -40,6 +43,7 @@ void intake_init(struct intake *in, struct proc_table *procs, struct stacks *sta
 void intake_done(struct intake *in)
 {
 	deferred_freep(&in->deferred);
+	free(in->codes);
 	outcomes_freep(&in->outcomes);
 	lock_done(&in->lock);
 }
@@ -109,6 +113,33 @@ static void take_stack(void *ctx, const struct abi_stack *s)
 		deferred_stack(in->deferred, s);
 }
 
+/* The process of a code object may come with the sample that follows. */
+static void take_code(void *ctx, const struct abi_code *c)
+{
+	struct intake *in = ctx;
+	struct process *process;
+
+	lock_take(&in->lock);
+	process = proc_table_of_code(in->procs, c);
+	if (process)
+		proc_object_seen(in->procs, process, c);
+	else if (in->n_codes < INTAKE_MAX_CODES &&
+		 alloc_grow(&in->codes, &in->cap_codes, in->n_codes + 1, sizeof(*c)) == 0)
+		in->codes[in->n_codes++] = *c;
+	lock_release(&in->lock);
+}
+
+/* Code objects that waited for this sample; what waited for another one, which was lost, is given up. */
+static void take_waiting_codes_locked(struct intake *in, const struct abi_record *r)
+{
+	ASSERT_HELD(&in->lock);
+	for (size_t i = 0; i < in->n_codes; i++)
+		if (in->codes[i].time_ns == r->time_ns && in->codes[i].cpu == r->cpu)
+			proc_object_seen(
+				in->procs, proc_table_of_record(in->procs, r), &in->codes[i]);
+	in->n_codes = 0;
+}
+
 static void take_deferred(void *ctx, const struct abi_record *r, struct process *process)
 {
 	take_sample_locked(ctx, r, process);
@@ -137,6 +168,7 @@ static void take_sample(void *ctx, const struct abi_record *r, _unused_ bool lat
 	struct intake *in = ctx;
 
 	lock_take(&in->lock);
+	take_waiting_codes_locked(in, r);
 	if (!in->logs[r->event]) /* of a bundle that was captured with other types */
 		LOG_RATED(LOG_WARN, "samples of %s are left out: --profile.types does not name it",
 			event_source(r->event)->name);
@@ -204,6 +236,7 @@ struct sample_sink intake_sink(struct intake *in)
 		.ctx = in,
 		.sideband = take_sideband,
 		.stack = take_stack,
+		.code = take_code,
 		.sample = take_sample,
 		.lost = take_lost,
 		.drained = take_drained,

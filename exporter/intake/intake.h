@@ -23,8 +23,10 @@ struct intake {
 	struct kernel_code *
 		kernel_code; /* gets records of code that the kernel makes; NULL: nobody. Not owned */
 	struct deferred *deferred; /* NULL: no sample waits. Owned */
-	struct shadow *shadow;	   /* takes what is to be compared; NULL: nobody. Not owned */
-	uint64_t covered_ns;	   /* up to which the logs have all samples */
+	struct abi_code *codes;	   /* of a sample whose process is not known yet; owned */
+	size_t n_codes, cap_codes;
+	struct shadow *shadow; /* takes what is to be compared; NULL: nobody. Not owned */
+	uint64_t covered_ns;   /* up to which the logs have all samples */
 };
 
 /* `logs`: ABI_N_EVENTS of them, not owned. Owns the lock, `outcomes` and `deferred`. */

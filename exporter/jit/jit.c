@@ -405,7 +405,7 @@ void jit_round(struct jit *j)
 	j->n_rounds++;
 	take_answers(j);
 	lock_take(j->o.procs_lock);
-	proc_code_take(j->o.procs, ROUND_ADDRESSES, &b);
+	proc_code_take(j->o.procs, PROC_CODE_JIT, ROUND_ADDRESSES, &b);
 	lock_release(j->o.procs_lock);
 	for (size_t i = 0, n; i < b.n_addresses; i += n) {
 		for (n = 1; i + n < b.n_addresses &&

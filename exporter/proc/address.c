@@ -9,28 +9,11 @@
 #include "lib/base/hash.h"
 #include <string.h>
 
-/* Lets it wait for its name. */
-static void wait_for_name(struct proc_table *t, uint32_t id)
-{
-	struct address *a = &t->addresses[id];
-
-	if (a->is_waiting ||
-		alloc_grow(&t->waiting, &t->cap_waiting, t->n_waiting + 1, sizeof(*t->waiting)) < 0)
-		return;
-	a->is_waiting = true;
-	t->waiting[t->n_waiting++] = id;
-}
-
 static void code_name_put(struct code_name **n)
 {
 	if (*n && --(*n)->n_refs == 0)
 		free(*n);
 	*n = NULL;
-}
-
-static uint64_t address_hash(const struct process *p, uint64_t addr)
-{
-	return hash_mix(number_of(p)) ^ hash_mix(addr * 3 + 1);
 }
 
 /* Its mappings were never read, and still may be. */
@@ -39,32 +22,13 @@ static bool is_unread(struct process *p)
 	return !p->maps_complete && proc_maps_asked(p);
 }
 
-static uint32_t add_address(struct proc_table *t, struct process *p, uint64_t addr, uint64_t hash)
+static uint32_t add_code(struct proc_table *t, struct process *p, uint64_t addr)
 {
-	uint32_t id = t->free_addresses;
-	uint64_t *slot;
+	uint32_t id = proc_address_add(t, p, addr, false);
 
-	if (p == t->other || p->n_addresses >= PROC_ADDRESSES_PER_PROCESS)
+	if (!id)
 		return 0;
-	if (!id && (t->n_addresses >= PROC_MAX_ADDRESSES ||
-			   alloc_grow(&t->addresses, &t->cap_addresses, t->n_addresses + 1,
-				   sizeof(*t->addresses)) < 0))
-		return 0;
-	slot = table_insert(&t->by_address, hash, NULL);
-	if (!slot)
-		return 0;
-	if (id)
-		t->free_addresses = t->addresses[id].next;
-	else
-		t->addresses[id = t->n_addresses++] = (struct address) {0};
-	t->addresses[id] = (struct address) {.addr = addr,
-		.process = p,
-		.next = (uint32_t)*slot,
-		.is_waiting = t->addresses[id].is_waiting};
-	p->n_addresses++;
-	proc_ref(p);
-	*slot = id;
-	wait_for_name(t, id);
+	proc_wait_for_name(t, id);
 	if (is_unread(p)) {
 		t->addresses[id].is_unread = true;
 		p->n_unread++;
@@ -75,14 +39,14 @@ static uint32_t add_address(struct proc_table *t, struct process *p, uint64_t ad
 
 static uint64_t intern(struct proc_table *t, struct process *p, uint64_t addr)
 {
-	uint64_t hash = address_hash(p, addr);
-	const uint64_t *slot = table_find(&t->by_address, hash);
+	const uint64_t *slot = table_find(&t->by_address, proc_address_hash(p, addr, false));
 	uint32_t id = slot ? (uint32_t)*slot : 0;
 
-	while (id && (t->addresses[id].process != p || t->addresses[id].addr != addr))
+	while (id && (t->addresses[id].process != p || t->addresses[id].addr != addr ||
+			     t->addresses[id].is_object))
 		id = t->addresses[id].next;
 	if (!id)
-		id = add_address(t, p, addr, hash);
+		id = add_code(t, p, addr);
 	t->stats.addresses_full += !id;
 	return id;
 }
@@ -336,7 +300,7 @@ static const char *file_of(const struct code_name *n)
 struct proc_address proc_interned_address(const struct proc_table *t, uint64_t payload)
 {
 	assert_table_held(t);
-	if (!payload || payload >= t->n_addresses)
+	if (!payload || payload >= t->n_addresses || t->addresses[payload].is_object)
 		return (struct proc_address) {0};
 	return (struct proc_address) {
 		.process = t->addresses[payload].process,
@@ -354,39 +318,25 @@ uint32_t proc_n_addresses(const struct proc_table *t)
 	return t->n_addresses;
 }
 
-void proc_address_unlink(struct proc_table *t, uint32_t id)
-{
-	uint64_t hash = address_hash(t->addresses[id].process, t->addresses[id].addr);
-	uint64_t *slot = table_find(&t->by_address, hash);
-	uint32_t at = (uint32_t)*slot;
-
-	if (at == id) {
-		*slot = t->addresses[id].next;
-		if (!*slot)
-			table_remove(&t->by_address, hash);
-		return;
-	}
-	while (t->addresses[at].next != id)
-		at = t->addresses[at].next;
-	t->addresses[at].next = t->addresses[id].next;
-}
-
 void proc_addresses_retain(struct proc_table *t, const uint64_t *used_bitmap)
 {
 	assert_table_held(t);
 	for (uint32_t id = 1; id < t->n_addresses; id++) {
 		struct address *a = &t->addresses[id];
 
-		if (!a->process || bits_has(used_bitmap, id))
+		if (!a->process || bits_has(used_bitmap, id) || proc_object_retain(t, a))
 			continue;
 		if (!a->is_retired)
 			proc_address_unlink(t, id);
-		code_name_put(&a->name);
+		if (a->is_object)
+			proc_object_free(t, a);
+		else
+			code_name_put(&a->name);
 		t->n_read_late -= a->word != 0;
 		a->process->n_unread -= a->is_unread;
 		a->process->n_addresses--;
 		proc_unref(t, a->process);
-		*a = (struct address) {.next = t->free_addresses, .is_waiting = a->is_waiting};
+		*a = (struct address) {.next = t->free_addresses, .waiting = a->waiting};
 		t->free_addresses = id;
 	}
 }
@@ -394,8 +344,12 @@ void proc_addresses_retain(struct proc_table *t, const uint64_t *used_bitmap)
 void proc_addresses_done(struct proc_table *t)
 {
 	for (uint32_t id = 1; id < t->n_addresses; id++)
-		code_name_put(&t->addresses[id].name);
-	free(t->waiting);
+		if (t->addresses[id].is_object)
+			proc_object_free(t, &t->addresses[id]);
+		else
+			code_name_put(&t->addresses[id].name);
+	for (size_t i = 0; i < ARRAY_SIZE(t->waiting); i++)
+		free(t->waiting[i].ids);
 	free(t->addresses);
 	free(t->wanted_s);
 }

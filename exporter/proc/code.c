@@ -7,31 +7,35 @@
 #include "lib/base/hash.h"
 #include <string.h>
 
-bool proc_code_is_waiting(const struct proc_table *t)
+bool proc_code_is_waiting(const struct proc_table *t, enum proc_code_kind kind)
 {
 	assert_table_held(t);
-	return t->n_waiting;
+	return t->waiting[kind].n;
 }
 
 static bool is_hopeless(const struct address *a)
 {
+	if (a->is_object)
+		return proc_object_is_settled(a->object);
 	return !a->process || a->name || a->is_retired || (a->process->reaped && !a->process->root);
 }
 
 /* The list without those that need no name any more. */
-static void drop_settled(struct proc_table *t)
+static void drop_settled(struct proc_table *t, enum proc_code_kind kind)
 {
+	struct waiting *w = &t->waiting[kind];
 	size_t kept = 0;
 
-	for (size_t i = 0; i < t->n_waiting; i++) {
-		struct address *a = &t->addresses[t->waiting[i]];
+	for (size_t i = 0; i < w->n; i++) {
+		struct address *a = &t->addresses[w->ids[i]];
 
-		if (is_hopeless(a))
-			a->is_waiting = false;
+		/* The id may be of the other kind by now. */
+		if (proc_kind_of(a) == kind && !is_hopeless(a))
+			w->ids[kept++] = w->ids[i];
 		else
-			t->waiting[kept++] = t->waiting[i];
+			a->waiting &= (uint8_t) ~(1U << kind);
 	}
-	t->n_waiting = kept;
+	w->n = kept;
 }
 
 struct found {
@@ -50,7 +54,9 @@ static int by_process(const void *pa, const void *pb)
 
 static void add_process(struct proc_code_batch *b, const struct process *p)
 {
-	b->processes[b->n_processes++] = (struct proc_code_process) {
+	struct proc_code_process *to = &b->processes[b->n_processes++];
+
+	*to = (struct proc_code_process) {
 		.pid = p->pid,
 		.ns_pid = p->ns_pid ? p->ns_pid : p->pid,
 		.uid = p->uid,
@@ -61,17 +67,20 @@ static void add_process(struct proc_code_batch *b, const struct process *p)
 		.has_jvm = p->has_jvm,
 		.dump = p->dump ? xstrdup(p->dump->s) : NULL,
 	};
+	to->has_runtime = proc_runtime(p, &to->runtime);
 }
 
-void proc_code_take(struct proc_table *t, size_t max, struct proc_code_batch *ret)
+void proc_code_take(
+	struct proc_table *t, enum proc_code_kind kind, size_t max, struct proc_code_batch *ret)
 {
+	const struct waiting *w = &t->waiting[kind];
 	_cleanup_free_ struct found *found = NULL;
 	size_t n;
 
 	assert_table_held(t);
 	*ret = (struct proc_code_batch) {0};
-	drop_settled(t);
-	n = MIN(t->n_waiting, max);
+	drop_settled(t, kind);
+	n = MIN(w->n, max);
 	if (!n)
 		return;
 	found = try_realloc(NULL, n, sizeof(*found));
@@ -83,7 +92,7 @@ void proc_code_take(struct proc_table *t, size_t max, struct proc_code_batch *re
 	}
 	/* The newest: older ones have been tried. */
 	for (size_t i = 0; i < n; i++) {
-		uint32_t id = t->waiting[t->n_waiting - 1 - i];
+		uint32_t id = w->ids[w->n - 1 - i];
 
 		found[i] = (struct found) {.process = t->addresses[id].process, .id = id};
 	}
@@ -98,6 +107,7 @@ void proc_code_take(struct proc_table *t, size_t max, struct proc_code_batch *re
 			.id = found[i].id,
 			.process = (uint32_t)(ret->n_processes - 1),
 			.was_tried = a->was_tried,
+			.check = a->is_object ? a->object->check : 0,
 		};
 	}
 }
@@ -109,17 +119,6 @@ void proc_code_batch_done(struct proc_code_batch *b)
 	free(b->addresses);
 	free(b->processes);
 	*b = (struct proc_code_batch) {0};
-}
-
-static struct address *still(
-	struct proc_table *t, const struct proc_code_process *p, uint32_t id, uint64_t addr)
-{
-	struct address *a = id < t->n_addresses ? &t->addresses[id] : NULL;
-
-	return a && a->process && a->addr == addr && a->process->pid == p->pid &&
-			       a->process->start_ns == p->start_ns
-		       ? a
-		       : NULL;
 }
 
 static bool is_name(const struct code_name *n, const char *name, const char *file, uint32_t line)
@@ -134,7 +133,7 @@ static struct code_name *name_of(struct proc_table *t, const struct proc_code_ba
 	const struct proc_code_address *before = a > b->addresses ? a - 1 : NULL;
 	const struct proc_code_process *p = &b->processes[a->process];
 	const struct address *other = before && before->process == a->process
-					      ? still(t, p, before->id, before->addr)
+					      ? proc_address_still(t, p, before->id, before->addr)
 					      : NULL;
 	size_t n = strlen(name) + 1, n_file = strlen(file) + 1;
 	struct code_name *fresh;
@@ -155,7 +154,7 @@ static struct code_name *name_of(struct proc_table *t, const struct proc_code_ba
 void proc_code_name(struct proc_table *t, const struct proc_code_batch *b,
 	const struct proc_code_address *a, const char *name, const char *file, uint32_t line)
 {
-	struct address *at = still(t, &b->processes[a->process], a->id, a->addr);
+	struct address *at = proc_address_still(t, &b->processes[a->process], a->id, a->addr);
 
 	assert_table_held(t);
 	if (!at)
@@ -175,8 +174,8 @@ size_t proc_code_list_named(
 	for (uint32_t id = 1; id < t->n_addresses; id++) {
 		const struct address *a = &t->addresses[id];
 
-		if (!a->process || !a->name || a->is_retired || a->process->pid != p->pid ||
-			a->process->start_ns != p->start_ns)
+		if (!a->process || a->is_object || !a->name || a->is_retired ||
+			a->process->pid != p->pid || a->process->start_ns != p->start_ns)
 			continue;
 		if (alloc_grow(ret, &cap, n + 1, sizeof(**ret)) < 0)
 			break;
@@ -190,7 +189,7 @@ size_t proc_code_list_named(
 void proc_code_retire(struct proc_table *t, const struct proc_code_process *p,
 	const struct proc_code_named *named)
 {
-	struct address *a = still(t, p, named->id, named->addr);
+	struct address *a = proc_address_still(t, p, named->id, named->addr);
 
 	assert_table_held(t);
 	if (!a || a->is_retired)

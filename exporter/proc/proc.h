@@ -29,6 +29,7 @@ struct proc_options {
 	uint32_t n_pod_labels; /* whose values pods have */
 	struct binary_registry *binaries;
 	struct budget *budget;
+	struct budget *text_budget; /* of names of code objects; NULL: no limit */
 	struct lock *
 		lock; /* the owner's, under which the table is used; NULL: one thread alone uses it */
 	struct runs *
@@ -48,6 +49,8 @@ void proc_table_expire(struct proc_table *t, uint64_t up_to_ns);
 /* The process image of a record, created when unknown (its labels and mappings are asked for then).
  * Never NULL: when the table is full a shared "other" process is given and counted. */
 struct process *proc_table_of_record(struct proc_table *t, const struct abi_record *r);
+/* That of a record about a code object; NULL: it is not known yet, as before its first sample. */
+struct process *proc_table_of_code(const struct proc_table *t, const struct abi_code *c);
 enum proc_wait {
 	PROC_READY,
 	PROC_AWAITED,  /* something is being read that the sample is worth waiting for */
@@ -121,8 +124,14 @@ void proc_table_mark_binaries(const struct proc_table *t, uint64_t *bitmap, uint
  * for one from their first sample on; a name stays with the address, also for samples before it
  * was known.
  */
+enum proc_code_kind {
+	PROC_CODE_JIT,
+	PROC_CODE_OBJECTS, /* of language runtimes: code_objects.h */
+	PROC_N_CODES
+};
 struct proc_code_address {
 	uint64_t addr;
+	uint64_t check;	  /* of an object */
 	uint32_t id;	  /* as in a frame */
 	uint32_t process; /* index in the batch */
 	bool was_tried;
@@ -131,6 +140,8 @@ struct proc_code_process {
 	uint32_t pid, ns_pid, uid;
 	uint64_t start_ns, root;
 	bool uid_known, exited, has_jvm;
+	bool has_runtime; /* of a language: `runtime` */
+	struct proc_runtime runtime;
 	char *dump; /* path of its jitdump, NULL none */
 };
 struct proc_code_batch {
@@ -139,9 +150,10 @@ struct proc_code_batch {
 	size_t n_addresses, n_processes;
 };
 /* Are there addresses that wait? */
-bool proc_code_is_waiting(const struct proc_table *t);
+bool proc_code_is_waiting(const struct proc_table *t, enum proc_code_kind kind);
 /* At most `max` of them. Those of processes whose root is gone are given up. */
-void proc_code_take(struct proc_table *t, size_t max, struct proc_code_batch *ret);
+void proc_code_take(
+	struct proc_table *t, enum proc_code_kind kind, size_t max, struct proc_code_batch *ret);
 void proc_code_batch_done(struct proc_code_batch *b);
 /* The answer for one of them; `name` NULL: not found, it goes on waiting. Addresses that came to
  * mean something else meanwhile are left alone. */
@@ -223,7 +235,10 @@ struct proc_stats {
 	uint64_t sideband_lost;			      /* records that the kernel dropped */
 	uint64_t unmapped_returns;		      /* proc_resolve_return gave 0 */
 	uint64_t containers_found, containers_missed; /* looks into the runtimes' files */
-	uint64_t code_waiting;			      /* addresses without a name, now */
+	uint64_t code_waiting; /* addresses of JIT code without a name, now */
+	/* Code objects that wait for one, now; frames without one because the kernel half has not described their object, or for the caps. */
+	uint64_t objects_waiting, objects_unknown;
+	uint64_t text_bytes; /* of names of code objects, now */
 	/* Mappings in kernel memory, its size, and how often it had no room for a process's mappings or for its head. */
 	uint64_t published_bytes, published_capacity_bytes, unpublished_maps, unpublished_heads;
 };

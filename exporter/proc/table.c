@@ -23,6 +23,7 @@ struct proc_table *proc_table_new(const struct proc_options *o)
 	table_init(&t->by_cgroup_id, o->budget);
 	table_init(&t->by_task, o->budget);
 	table_init(&t->by_address, o->budget);
+	table_init(&t->by_text, o->budget);
 	t->other = xcalloc(1, sizeof(*t->other));
 	t->other->n_refs = 1;
 	t->other->end_ns = UINT64_MAX;
@@ -58,6 +59,7 @@ void proc_table_freep(struct proc_table **tp)
 	table_done(&t->by_cgroup_id);
 	table_done(&t->by_task);
 	table_done(&t->by_address);
+	table_done(&t->by_text);
 	free(t->other);
 	free(t);
 	*tp = NULL;
@@ -171,6 +173,16 @@ struct process *proc_table_of_record(struct proc_table *t, const struct abi_reco
 	return p;
 }
 
+struct process *proc_table_of_code(const struct proc_table *t, const struct abi_code *c)
+{
+	struct process *p = proc_newest(t, c->pid);
+
+	assert_table_held(t);
+	while (p && (p->start_ns != c->start_ns || !p->exec_known || p->exec_id != c->exec_id))
+		p = p->older;
+	return p;
+}
+
 void proc_table_mark_binaries(const struct proc_table *t, uint64_t *bitmap, uint32_t n_bits)
 {
 	assert_table_held(t);
@@ -194,7 +206,8 @@ void proc_table_stats(const struct proc_table *t, struct proc_stats *ret)
 		ret->mappings += maps_count(p->maps);
 	ret->tasks = t->by_task.n_used + 1;
 	ret->addresses = t->by_address.n_used;
-	ret->code_waiting = t->n_waiting;
+	ret->code_waiting = t->waiting[PROC_CODE_JIT].n;
+	ret->objects_waiting = t->waiting[PROC_CODE_OBJECTS].n;
 	ret->asks_open = t->n_open;
 	if (t->o.runs) {
 		struct runs_stats runs;

@@ -13,7 +13,7 @@
 #pragma once
 #include "exporter/proc/asks.h"
 #include "exporter/proc/cgroups.h"
-#include "exporter/proc/code.h"
+#include "exporter/proc/interned.h"
 #include "exporter/proc/maps.h"
 #include "exporter/proc/pod_table.h"
 #include "exporter/proc/proc.h"
@@ -62,18 +62,6 @@ struct task {
 	char comm[ABI_COMM_LEN], thread_name[ABI_COMM_LEN];
 };
 
-struct address {
-	uint64_t addr;
-	struct process *process; /* NULL: free */
-	struct code_name *name;	 /* of JIT code; NULL: not known */
-	uint32_t next;		 /* same hash; or free */
-	bool is_waiting;	 /* for a name, in t->waiting */
-	bool was_tried;
-	bool is_retired; /* other code is there by now: no new sample finds it */
-	bool is_unread;	 /* its process's mappings were not known yet */
-	uint64_t word;	 /* of a file, found when they were; 0: none */
-};
-
 /* All processes, once at start and after lost records. */
 struct scan {
 	bool pending, is_asked;
@@ -105,8 +93,8 @@ struct proc_table {
 	uint32_t
 		*wanted_s; /* by binary: second in which its symbols were last asked for, 0 never */
 	size_t cap_wanted;
-	uint32_t *waiting; /* ids of addresses without a name */
-	size_t n_waiting, cap_waiting;
+	struct waiting waiting[PROC_N_CODES]; /* for a name */
+	struct table by_text;		      /* hash of its content → struct code_text * */
 	struct scan scan;
 	struct ask_queue asks[PROC_N_PROCESS_ASKS];
 	struct cgroup *containers_head, *containers_tail; /* to be asked for; referenced */
@@ -230,8 +218,6 @@ void proc_add_mapping(
 	struct proc_table *t, struct process *p, const struct mapping *m, const char *path);
 
 /* task.c, address.c */
-/* Takes an address out of the look-up: the next sample there gets another one. */
-void proc_address_unlink(struct proc_table *t, uint32_t id);
 void proc_tasks_done(struct proc_table *t);
 void proc_addresses_done(struct proc_table *t);
 /* The mappings are known by now: addresses that came before are found. */

@@ -64,7 +64,7 @@ struct drain {
 	bool said_mismatch;
 	uint64_t lost[ABI_N_EVENTS]; /* samples, as the sink knows */
 	uint64_t
-		unknown_ns; /* time of the first sample of this step that came with a copy of its stack */
+		unknown_ns; /* time of the first sample of this step that has something to be read or learned about */
 	pthread_mutex_t mutex; /* leaf lock; guards stats */
 	struct drain_stats stats;
 };
@@ -198,6 +198,14 @@ static void pass_stack(void *ctx, const struct abi_stack *s)
 		d->costs[s->event].taken_ns += (uint64_t)(clock_thread_cpu_ns() - began_ns);
 }
 
+static void pass_code(void *ctx, const struct abi_code *c)
+{
+	const struct sample_sink *to = &((struct drain *)ctx)->options.sink;
+
+	if (to->code)
+		to->code(to->ctx, c);
+}
+
 static void pass_sample(void *ctx, const struct abi_record *r, bool late)
 {
 	struct drain *d = ctx;
@@ -220,8 +228,11 @@ static void pass_sample(void *ctx, const struct abi_record *r, bool late)
 
 static struct sample_sink metered_sink(struct drain *d)
 {
-	return (struct sample_sink) {
-		.ctx = d, .sideband = pass_sideband, .stack = pass_stack, .sample = pass_sample};
+	return (struct sample_sink) {.ctx = d,
+		.sideband = pass_sideband,
+		.stack = pass_stack,
+		.code = pass_code,
+		.sample = pass_sample};
 }
 
 static int map_kernel_memory(struct drain *d, struct errbuf *eb)
@@ -309,7 +320,13 @@ void drain_freep(struct drain **pd)
 static void note(struct drain *d, const void *rec, size_t len)
 {
 	struct abi_record r;
+	struct abi_code c;
 
+	/* Its process may not live long, and its name is read from there. */
+	if (len == sizeof(c) && *(const uint8_t *)rec == ABI_RECORD_CODE) {
+		memcpy(&c, rec, sizeof(c));
+		d->unknown_ns = MIN(d->unknown_ns, c.time_ns);
+	}
 	if (len < sizeof(r))
 		return;
 	memcpy(&r, rec, sizeof(r));

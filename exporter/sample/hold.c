@@ -24,8 +24,9 @@ void hold_done(struct hold *h)
 	memset(h, 0, sizeof(*h));
 }
 
-_Static_assert(
-	offsetof(struct abi_stack, event) == offsetof(struct abi_record, event), "one place");
+_Static_assert(offsetof(struct abi_stack, event) == offsetof(struct abi_record, event) &&
+		       offsetof(struct abi_code, event) == offsetof(struct abi_record, event),
+	"one place");
 
 static uint64_t stack_time(const void *rec, size_t len)
 {
@@ -39,11 +40,23 @@ static uint64_t stack_time(const void *rec, size_t len)
 	return s.time_ns;
 }
 
+static uint64_t code_time(const void *rec, size_t len)
+{
+	struct abi_code c;
+
+	if (len != sizeof(c))
+		return 0;
+	memcpy(&c, rec, sizeof(c));
+	return c.event < ABI_N_EVENTS ? c.time_ns : 0;
+}
+
 /* The record's time, or 0 when it does not follow the ABI. */
 static uint64_t sample_time(const void *rec, size_t len)
 {
 	struct abi_record r;
 
+	if (len && *(const uint8_t *)rec == ABI_RECORD_CODE)
+		return code_time(rec, len);
 	if (len < sizeof(r))
 		return 0;
 	memcpy(&r, rec, sizeof(r));
@@ -139,6 +152,9 @@ static void hand_on(struct hold *h, const struct hold_entry *e)
 	if (e->order >> 63 == HOLD_SAMPLE && *rec == ABI_RECORD_STACK) {
 		if (h->sink.stack)
 			h->sink.stack(h->sink.ctx, (const void *)rec);
+	} else if (e->order >> 63 == HOLD_SAMPLE && *rec == ABI_RECORD_CODE) {
+		if (h->sink.code)
+			h->sink.code(h->sink.ctx, (const void *)rec);
 	} else if (e->order >> 63 == HOLD_SAMPLE) {
 		const struct abi_record *r =
 			(const void *)rec; /* aligned, checked by sample_time */

@@ -3,6 +3,7 @@
  * Frame words of a record → frame words of the tree.
  */
 #include "exporter/walk/record.h"
+#include "exporter/proc/code_objects.h"
 #include "lib/base/cleanup.h"
 
 static struct record_frame frame_of(uint64_t word, bool is_return)
@@ -46,8 +47,8 @@ static uint64_t resolve(
 		return is_return(r, i) ? proc_resolve_return(procs, process, addr, r->time_ns)
 				       : proc_resolve(procs, process, addr, r->time_ns);
 	case ABI_FRAME_NATIVE: proc_note_native(procs, process, f.lookup); break;
+	case ABI_FRAME_INTERP: return proc_object_word(procs, process, f.word, r->time_ns);
 	case ABI_FRAME_KERNEL:
-	case ABI_FRAME_INTERP:
 	case ABI_FRAME_REPEAT:
 	case ABI_FRAME_ELIDED:
 	case ABI_FRAME_TRUNCATED: break;

@@ -43,9 +43,16 @@ static void see_sample(void *ctx, const struct abi_record *r, bool late)
 	see(ctx, 's', r->time_ns, late);
 }
 
+static void see_code(void *ctx, const struct abi_code *c)
+{
+	assert_int_equal(c->object, 0x123);
+	see(ctx, 'c', c->time_ns, false);
+}
+
 static struct sample_sink sink_of(struct seen *s)
 {
-	return (struct sample_sink) {.ctx = s, .sideband = see_sideband, .sample = see_sample};
+	return (struct sample_sink) {
+		.ctx = s, .sideband = see_sideband, .code = see_code, .sample = see_sample};
 }
 
 static void add_sample(struct hold *h, uint64_t t, uint16_t n_user, enum abi_cut cut)
@@ -98,6 +105,36 @@ static void merged_by_time(void **state)
 	assert_int_equal(h.stats.late_sideband, 1);
 	assert_int_equal(h.stats.stacks[ABI_CUT_FP_INSANE], 1);
 	assert_int_equal(h.stats.stacks[ABI_CUT_NONE], 4);
+	hold_done(&h);
+}
+
+/* Code objects come before the sample that was recorded behind them. */
+static void code_objects_keep_their_place(void **state)
+{
+	struct abi_code c = {
+		.type = ABI_RECORD_CODE, .time_ns = 5, .pid = 7, .object = 0x123, .check = 1};
+	struct seen seen = {""};
+	struct sample_sink sink = sink_of(&seen);
+	struct hold h;
+
+	(void)state;
+	hold_init(&h, &sink, NULL, 1 << 20);
+	add_sample(&h, 7, 1, ABI_CUT_NONE);
+	hold_add(&h, HOLD_SAMPLE, &c, sizeof(c));
+	add_sample(&h, 5, 1, ABI_CUT_NONE);
+	add_sideband(&h, 5);
+	hold_flush(&h, 5);
+	assert_string_equal(seen.text, "m5 c5 s5");
+	hold_add(&h, HOLD_SAMPLE, &c, sizeof(c) - 1);
+	c.event = ABI_N_EVENTS;
+	hold_add(&h, HOLD_SAMPLE, &c, sizeof(c));
+	assert_int_equal(h.stats.bad_records, 2);
+	assert_int_equal(h.stats.samples, 1);
+	h.sink.code = NULL;
+	c.event = 0;
+	hold_add(&h, HOLD_SAMPLE, &c, sizeof(c));
+	hold_flush(&h, 10);
+	assert_string_equal(seen.text, "m5 c5 s5 s7");
 	hold_done(&h);
 }
 
@@ -584,6 +621,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(merged_by_time),
+		cmocka_unit_test(code_objects_keep_their_place),
 		cmocka_unit_test(bad_records_are_dropped),
 		cmocka_unit_test(full_room_hands_on_early),
 		cmocka_unit_test(refused_memory_drops_counted),

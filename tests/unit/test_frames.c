@@ -7,6 +7,7 @@
  */
 #include "bpf/unwind/frames.h"
 #include "exporter/intake/intake.h"
+#include "exporter/proc/code_objects.h"
 #include "exporter/profile/build.h"
 #include "exporter/sample/hold.h"
 #include "exporter/sample/unpack.h"
@@ -15,7 +16,8 @@
 #include "tests/unit/proc_fixture.h"
 #include <string.h>
 
-enum { PID = 77, MAX_STACK = 6000, N_PLACES = 12, N_KERNEL = 5 };
+enum { PID = 77, MAX_STACK = 6000, N_PLACES = 12, N_KERNEL = 5, N_OBJECTS = 500 };
+#define OBJECT_MAX (ABI_FRAME_PAYLOAD >> 16)
 #define JIT_AT 0x10000ULL
 
 static uint64_t seed = 1;
@@ -36,6 +38,9 @@ static uint64_t random_frame(void)
 
 	if (kind == ABI_FRAME_JIT)
 		return ABI_FRAME(kind, JIT_AT + 1 + below(0xfff));
+	if (kind == ABI_FRAME_INTERP)
+		return ABI_INTERP(
+			below(N_OBJECTS) ? below(N_OBJECTS) : OBJECT_MAX, below(1U << 16));
 	if (!below(8))
 		payload = below(2) ? ABI_FRAME_PAYLOAD : 0;
 	return ABI_FRAME(kind, payload);
@@ -100,6 +105,20 @@ static void travel(struct long_record *r)
 	memcpy(r, &got.record, sizeof(r->head) + n * sizeof(__u64));
 }
 
+/* The kernel half describes each code object before the samples that have it. */
+static void describe_objects(struct fixture *f)
+{
+	const struct abi_record r = record(PID, 1000, 1, 1500);
+	struct process *p = proc_table_of_record(f->t, &r);
+
+	for (uint64_t i = 0; i <= N_OBJECTS; i++) {
+		const struct abi_code c = {
+			.time_ns = r.time_ns, .object = i < N_OBJECTS ? i : OBJECT_MAX, .check = i};
+
+		proc_object_seen(f->t, p, &c);
+	}
+}
+
 /* What the tree is to have for a frame. */
 static void expect_frame(
 	const struct fixture *f, uint64_t word, uint64_t frame, bool is_return, uint32_t at)
@@ -110,6 +129,12 @@ static void expect_frame(
 		same = ABI_FRAME_KIND(word) == ABI_FRAME_JIT &&
 		       proc_interned_address(f->t, ABI_FRAME_VALUE(word)).addr ==
 			       ABI_FRAME_VALUE(frame) - is_return;
+	else if (ABI_FRAME_KIND(frame) == ABI_FRAME_INTERP)
+		same = ABI_INTERP_OBJECT(word) &&
+		       ABI_INTERP_POSITION(word) == ABI_INTERP_POSITION(frame) &&
+		       word == proc_object_word(f->t,
+				       proc_object_of(f->t, ABI_INTERP_OBJECT(word)).process, frame,
+				       UINT64_MAX);
 	else if (ABI_FRAME_KIND(frame) == ABI_FRAME_NATIVE && ABI_NATIVE_OFF(frame))
 		same = word == frame - is_return;
 	else
@@ -165,6 +190,7 @@ static void test_frames_arrive(void **state)
 	setup(&f);
 	forked(&f, 1, PID, 1000);
 	mapped(&f, PID, JIT_AT, 0x1000, 0, "//anon", 1001);
+	describe_objects(&f);
 	for (int round = 0; round < 3000; round++) {
 		static uint64_t user[ARRAY_SIZE(got.words)];
 		uint32_t n = random_stack(frames), n_words;

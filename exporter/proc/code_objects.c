@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Code objects among the interned addresses. Of one address the ids are found from the newest to the oldest, so that a sample gets the object
+ * of its time.
+ */
+#include "exporter/proc/code_objects.h"
+#include "exporter/proc/table.h"
+#include "lib/base/alloc.h"
+#include "lib/base/hash.h"
+#include <string.h>
+
+/* A child's objects are looked for in so many ancestors that it has its memory from. */
+enum { MAX_LINEAGE = 8 };
+
+struct code_text {
+	uint32_t n_refs;
+	size_t bytes; /* of all */
+	uint64_t hash;
+	struct code_text *next; /* same hash */
+	struct proc_code_text t;
+	uint8_t data[];
+};
+
+/* The id of the object of that time; 0: none is known. */
+static uint32_t find_object(
+	const struct proc_table *t, const struct process *p, uint64_t addr, uint64_t time_ns)
+{
+	const uint64_t *slot = table_find(&t->by_address, proc_address_hash(p, addr, true));
+	uint32_t id = slot ? (uint32_t)*slot : 0;
+
+	for (; id; id = t->addresses[id].next) {
+		const struct address *a = &t->addresses[id];
+
+		if (a->is_object && a->process == p && a->addr == addr &&
+			a->object->since_ns <= time_ns)
+			return id;
+	}
+	return 0;
+}
+
+/* ---- texts ---- */
+
+static bool is_text(const struct code_text *a, const struct proc_code_text *b)
+{
+	return a->t.first_line == b->first_line && a->t.lines_format == b->lines_format &&
+	       a->t.lines_bytes == b->lines_bytes &&
+	       (!b->lines_bytes || memcmp(a->t.lines, b->lines, b->lines_bytes) == 0) &&
+	       strcmp(a->t.name, b->name) == 0 && strcmp(a->t.raw, b->raw) == 0 &&
+	       strcmp(a->t.file, b->file) == 0;
+}
+
+static uint64_t text_hash(const struct proc_code_text *text)
+{
+	uint64_t h = hash_xxh3_seed(text->lines, text->lines_bytes, text->first_line);
+
+	h = hash_xxh3_seed(text->name, strlen(text->name), h);
+	h = hash_xxh3_seed(text->raw, strlen(text->raw), h);
+	return hash_xxh3_seed(text->file, strlen(text->file), h);
+}
+
+static struct code_text *find_text(
+	const struct proc_table *t, const struct proc_code_text *text, uint64_t hash)
+{
+	const uint64_t *slot = table_find(&t->by_text, hash);
+	struct code_text *at = slot ? pointer_of(*slot) : NULL;
+
+	while (at && !is_text(at, text))
+		at = at->next;
+	return at;
+}
+
+static const char *put_str(uint8_t **to, const char *s)
+{
+	uint8_t *at = *to;
+	size_t n = strlen(s) + 1;
+
+	memcpy(at, s, n);
+	*to += n;
+	return (const char *)at;
+}
+
+/* Referenced; NULL: no room. */
+static struct code_text *text_get(struct proc_table *t, const struct proc_code_text *text)
+{
+	uint64_t hash = text_hash(text), *slot;
+	struct code_text *at = find_text(t, text, hash);
+	size_t bytes = sizeof(*at) + text->lines_bytes + strlen(text->name) + strlen(text->raw) +
+		       strlen(text->file) + 3;
+	uint8_t *to;
+
+	if (at) {
+		at->n_refs++;
+		return at;
+	}
+	if (t->o.text_budget && budget_charge(t->o.text_budget, bytes, NULL) < 0)
+		return NULL;
+	at = try_malloc(bytes);
+	slot = at ? table_insert(&t->by_text, hash, NULL) : NULL;
+	if (!slot) {
+		free(at);
+		if (t->o.text_budget)
+			budget_release(t->o.text_budget, bytes);
+		return NULL;
+	}
+	*at = (struct code_text) {
+		.n_refs = 1, .bytes = bytes, .hash = hash, .next = pointer_of(*slot), .t = *text};
+	*slot = number_of(at);
+	to = at->data;
+	at->t.lines = to;
+	if (text->lines_bytes)
+		memcpy(to, text->lines, text->lines_bytes);
+	to += text->lines_bytes;
+	at->t.name = put_str(&to, text->name);
+	at->t.raw = put_str(&to, text->raw);
+	at->t.file = put_str(&to, text->file);
+	t->stats.text_bytes += bytes;
+	return at;
+}
+
+static void text_put(struct proc_table *t, struct code_text **text)
+{
+	struct code_text *x = *text, *at;
+	uint64_t *slot;
+
+	*text = NULL;
+	if (!x || --x->n_refs)
+		return;
+	slot = table_find(&t->by_text, x->hash);
+	at = pointer_of(*slot);
+	if (at == x) {
+		*slot = number_of(x->next);
+		if (!x->next)
+			table_remove(&t->by_text, x->hash);
+	} else {
+		while (at->next != x)
+			at = at->next;
+		at->next = x->next;
+	}
+	t->stats.text_bytes -= x->bytes;
+	if (t->o.text_budget)
+		budget_release(t->o.text_budget, x->bytes);
+	free(x);
+}
+
+/* ---- objects ---- */
+
+/*
+ * A forked child has its parent's objects where the parent had them, unless it put others there since: then the check is another one.
+ * So what the parent's was called by the time of the fork is read once for all children.
+ */
+static void inherit_text(
+	struct proc_table *t, const struct process *p, uint64_t addr, struct code_object *o)
+{
+	const struct process *from = p->parent;
+	uint64_t forked_ns = p->begin_ns;
+
+	for (unsigned i = 0; from && i < MAX_LINEAGE; i++) {
+		uint32_t id;
+		const struct code_object *other;
+
+		if (!from->exec_known || !p->exec_known || from->exec_id != p->exec_id)
+			return;
+		id = find_object(t, from, addr, forked_ns);
+		other = id ? t->addresses[id].object : NULL;
+		if (other && other->check == o->check && other->text &&
+			other->tried_ns <= forked_ns) {
+			other->text->n_refs++;
+			o->text = other->text;
+			o->kind = other->kind;
+			o->version = other->version;
+			o->tried_ns = other->tried_ns;
+			return;
+		}
+		forked_ns = from->begin_ns;
+		from = from->parent;
+	}
+}
+
+/* Kept with the object, since the process may end. */
+static void note_runtime(struct code_object *o, const struct process *p)
+{
+	struct proc_runtime r;
+
+	if (o->kind || !proc_runtime(p, &r))
+		return;
+	o->kind = r.kind;
+	o->version = r.version;
+}
+
+void proc_object_seen(struct proc_table *t, struct process *p, const struct abi_code *c)
+{
+	uint64_t addr = c->object << ABI_INTERP_ADDRESS_SHIFT;
+	uint32_t id = find_object(t, p, addr, UINT64_MAX);
+	struct code_object *o;
+
+	assert_table_held(t);
+	o = id ? t->addresses[id].object : NULL;
+	/* The same once more, or of another CPU that saw it at the same time. */
+	if (o && o->check == c->check)
+		o->since_ns = MIN(o->since_ns, c->time_ns);
+	/* What comes late may be over. */
+	if (o && (o->check == c->check || o->since_ns > c->time_ns))
+		return;
+	o = try_malloc(sizeof(*o));
+	id = o ? proc_address_add(t, p, addr, true) : 0;
+	if (!id) {
+		free(o);
+		t->stats.addresses_full++;
+		return;
+	}
+	*o = (struct code_object) {.check = c->check, .since_ns = c->time_ns};
+	note_runtime(o, p);
+	t->addresses[id].object = o;
+	inherit_text(t, p, addr, o);
+	if (!o->text)
+		proc_wait_for_name(t, id);
+}
+
+uint64_t proc_object_word(struct proc_table *t, struct process *p, uint64_t word, uint64_t time_ns)
+{
+	uint64_t addr = ABI_INTERP_OBJECT(word) << ABI_INTERP_ADDRESS_SHIFT;
+	uint32_t id = find_object(t, p, addr, time_ns);
+
+	assert_table_held(t);
+	if (!id) {
+		t->stats.objects_unknown++;
+		return ABI_INTERP(0, 0);
+	}
+	/* Its text was given back when nothing had it any more. */
+	if (!proc_object_is_settled(t->addresses[id].object))
+		proc_wait_for_name(t, id);
+	return ABI_INTERP(id, ABI_INTERP_POSITION(word));
+}
+
+struct proc_object proc_object_of(const struct proc_table *t, uint64_t id)
+{
+	const struct address *a;
+
+	assert_table_held(t);
+	if (!id || id >= t->n_addresses || !t->addresses[id].is_object)
+		return (struct proc_object) {0};
+	a = &t->addresses[id];
+	return (struct proc_object) {.process = a->process,
+		.text = a->object->text ? &a->object->text->t : NULL,
+		.kind = a->object->kind,
+		.version = a->object->version};
+}
+
+void proc_object_free(struct proc_table *t, struct address *a)
+{
+	text_put(t, &a->object->text);
+	free(a->object);
+	a->object = NULL;
+}
+
+bool proc_object_retain(struct proc_table *t, struct address *a)
+{
+	uint32_t newest;
+
+	if (!a->is_object)
+		return false;
+	a->object->lacks_room = false;
+	if (a->process->exited)
+		return false;
+	newest = find_object(t, a->process, a->addr, UINT64_MAX);
+	if (a != &t->addresses[newest])
+		return false;
+	text_put(t, &a->object->text);
+	return true;
+}
+
+enum proc_object_answer proc_object_answer(struct proc_table *t, const struct proc_code_batch *b,
+	const struct proc_code_address *a, enum proc_object_answer answer,
+	const struct proc_code_text *text, uint64_t now_ns)
+{
+	struct address *at = proc_address_still(t, &b->processes[a->process], a->id, a->addr);
+	struct code_object *o = at && at->is_object ? at->object : NULL;
+
+	assert_table_held(t);
+	if (!o || o->check != a->check || proc_object_is_settled(o))
+		return PROC_OBJECT_REFUSED;
+	note_runtime(o, at->process);
+	if (answer == PROC_OBJECT_LATER && now_ns - o->tried_ns < PROC_OBJECT_TRY_NS)
+		return answer;
+	o->tried_ns = now_ns;
+	if (answer == PROC_OBJECT_LATER && ++o->tries < PROC_OBJECT_TRIES)
+		return answer;
+	if (answer == PROC_OBJECT_NAMED) {
+		o->text = text_get(t, text);
+		o->lacks_room = !o->text;
+		return o->text ? PROC_OBJECT_NAMED : PROC_OBJECT_NO_ROOM;
+	}
+	o->is_refused = true;
+	return PROC_OBJECT_REFUSED;
+}

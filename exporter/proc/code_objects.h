@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Code objects of language runtimes (ABI_FRAME_INTERP). An object is an id of its process image, which stands in the stack tree for its
+ * address, as interned addresses do; its name is read from the process's memory (exporter/interp/reader). Another object that comes
+ * to lie at the address is another id, for samples from then on. The lock of the table is held, as in proc.h.
+ */
+#pragma once
+#include "exporter/proc/proc.h"
+
+/* What a runtime says of an object. Equal ones are stored once, whichever objects they are of. */
+struct proc_code_text {
+	const char *name, *raw, *file; /* raw: as its definition has the name */
+	uint32_t first_line;
+	uint16_t lines_format; /* by runtime */
+	const uint8_t *lines;
+	size_t lines_bytes;
+};
+struct code_text; /* one as it is stored */
+
+struct code_object {
+	uint64_t check;	   /* as the kernel half sent it */
+	uint64_t since_ns; /* samples from then on are of it */
+	struct code_text *text;
+	uint64_t tried_ns; /* when its text was read, or a reading counted that failed */
+	uint8_t tries;	   /* readings that may be worth another */
+	bool is_refused;   /* it gets no text */
+	bool lacks_room;   /* it gets none until others went */
+	uint16_t kind;	   /* enum runtime_kind of its process; 0: not known yet */
+	uint32_t version;
+};
+static inline bool proc_object_is_settled(const struct code_object *o)
+{
+	return o->text || o->is_refused || o->lacks_room;
+}
+
+/* A record of the kernel half about an object of this process. */
+void proc_object_seen(struct proc_table *t, struct process *p, const struct abi_code *c);
+/* The word of the stack tree for an INTERP word of a sample. Without an id where the kernel half's record is missing, or for a cap
+ * (counted). */
+uint64_t proc_object_word(struct proc_table *t, struct process *p, uint64_t word, uint64_t time_ns);
+
+/* Of an id that such a word has; `process` is NULL where there is none. Until the lock is let go. */
+struct proc_object {
+	struct process *process;
+	const struct proc_code_text *text; /* NULL: it has no name */
+	uint16_t kind;			   /* enum runtime_kind; 0: not known */
+	uint32_t version;		   /* RUNTIME_VERSION */
+};
+struct proc_object proc_object_of(const struct proc_table *t, uint64_t id);
+
+enum proc_object_answer {
+	PROC_OBJECT_NAMED,
+	PROC_OBJECT_LATER, /* it could not be read now; after PROC_OBJECT_TRIES of these it has no name */
+	PROC_OBJECT_REFUSED, /* it will never have one */
+	PROC_OBJECT_NO_ROOM, /* returned only: the budget of texts is used up */
+};
+enum { PROC_OBJECT_TRIES = 8 };
+#define PROC_OBJECT_TRY_NS (100 * NS_PER_MS) /* those that follow sooner do not count */
+/* The answer for an object of a batch (proc_code_take). `text` is copied for PROC_OBJECT_NAMED. Returns what became of it: LATER only where
+ * it goes on waiting. Objects that are others by now are left alone: REFUSED. */
+enum proc_object_answer proc_object_answer(struct proc_table *t, const struct proc_code_batch *b,
+	const struct proc_code_address *a, enum proc_object_answer answer,
+	const struct proc_code_text *text, uint64_t now_ns);
