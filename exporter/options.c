@@ -148,6 +148,11 @@ static const struct option_spec specs[] = {
 		.max = 1LL << 40,
 		.help = "Memory for the addresses of JIT code from perf maps and jitdumps. The "
 			"least recently used are forgotten, and read again when needed."},
+	{"interp.max-bytes", OPTION_BYTES, AT(interp_bytes), .fallback = "16MB", .min = 1 << 20,
+		.max = 1LL << 40,
+		.help = "Memory for the names and tables of lines of language runtimes' functions. "
+			"When it is full, functions met first get no name until others are "
+			"forgotten."},
 	{"jit.java-perfmap", OPTION_BOOL, AT(java_perfmap),
 		.help = "Ask JVMs (JDK 17 and later) for their perf maps when their code has no "
 			"names, as jcmd PID Compiler.perfmap does. Starts a role of its own that "

@@ -40,7 +40,7 @@ struct exporter_options {
 	struct option_list debuginfod;
 	uint64_t debuginfod_bytes;
 	int64_t debuginfod_timeout_ms;
-	uint64_t jit_bytes;
+	uint64_t jit_bytes, interp_bytes;
 	bool java_perfmap;
 
 	uint64_t table_bytes, shadow;

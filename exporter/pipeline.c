@@ -7,6 +7,7 @@
 #include "exporter/pipeline.h"
 #include "exporter/fetcher/fetcher.h"
 #include "exporter/intake/intake.h"
+#include "exporter/interp/reader/names.h"
 #include "exporter/jit/jit.h"
 #include "exporter/proc/reader/pods.h"
 #include "exporter/proc/pod_table.h"
@@ -43,6 +44,7 @@ enum {
 	BUDGET_PROC,
 	BUDGET_SYMBOLS,
 	BUDGET_JIT,
+	BUDGET_INTERP,
 	BUDGET_PODS,
 	BUDGET_HELD,
 	BUDGET_WEB,
@@ -65,6 +67,7 @@ struct exporter_pipeline {
 	struct binary_registry *binaries;
 	struct symbolizer *symbolizer;
 	struct jit *jit;
+	struct interp_names *interp_names;
 	struct pods *pods; /* NULL: without --kubernetes */
 	char *pod_labels[POD_MAX_VALUES];
 	uint32_t n_pod_labels;
@@ -83,7 +86,7 @@ struct exporter_pipeline {
 
 	struct profile_source source;
 	struct threads threads;
-	struct bell drain_bell, jit_bell, kernel_bell; /* what these threads sleep by */
+	struct bell drain_bell, jit_bell, names_bell, kernel_bell; /* what these threads sleep by */
 	int64_t jit_due_ns; /* the drain thread's: when the other may be woken again */
 };
 
@@ -92,14 +95,17 @@ struct exporter_pipeline {
 /* What the drain has for other threads. JIT code is named when its second is over. */
 static void after_drain(struct exporter_pipeline *p, int64_t now_ns)
 {
-	bool waiting, asking;
+	bool waiting, objects, asking;
 
 	lock_take(&p->intake.lock);
-	waiting = proc_code_is_waiting(p->procs);
+	waiting = proc_code_is_waiting(p->procs, PROC_CODE_JIT);
+	objects = proc_code_is_waiting(p->procs, PROC_CODE_OBJECTS);
 	asking = proc_table_is_asking(p->procs);
 	lock_release(&p->intake.lock);
 	if (asking)
 		proc_reader_wake(p->reader);
+	if (objects)
+		bell_ring(&p->names_bell);
 	if (waiting && now_ns >= p->jit_due_ns) {
 		p->jit_due_ns = now_ns + JIT_STEP_NS;
 		bell_ring(&p->jit_bell);
@@ -177,6 +183,17 @@ static void jit_turn(void *ctx)
 		jit_round(p->jit);
 }
 
+/* Names code objects of language runtimes, after each drain that left some without. */
+static void names_turn(void *ctx)
+{
+	struct exporter_pipeline *p = ctx;
+
+	bell_wait(&p->names_bell, -1, 0,
+		p->replay ? clock_monotonic_ns(p->clock) + JIT_STEP_NS : BELL_NEVER);
+	if (!p->threads.is_stopping)
+		interp_names_round(p->interp_names);
+}
+
 /* A profile with kernel frames rings, and waits for it. */
 static void kernel_turn(void *ctx)
 {
@@ -200,6 +217,7 @@ static void init_budgets(struct exporter_pipeline *p)
 		[BUDGET_PROC] = {"processes", "--profile.max-processes"},
 		[BUDGET_SYMBOLS] = {"symbols", NULL},
 		[BUDGET_JIT] = {"jit", "--jit.max-bytes"},
+		[BUDGET_INTERP] = {"interp", "--interp.max-bytes"},
 		[BUDGET_PODS] = {"pods", "--kubernetes.max-bytes"},
 		[BUDGET_HELD] = {"held", NULL},
 		[BUDGET_WEB] = {"web", "--web.max-bytes"},
@@ -210,6 +228,7 @@ static void init_budgets(struct exporter_pipeline *p)
 		[BUDGET_LOG] = 2 * n_types * p->o->retention_bytes,
 		[BUDGET_STACKS] = 2 * n_types * p->o->retention_bytes,
 		[BUDGET_JIT] = p->o->jit_bytes,
+		[BUDGET_INTERP] = p->o->interp_bytes,
 		/* Records, and two tables of them while one takes the other's place. */
 		[BUDGET_PODS] = 8 * p->o->kubernetes_bytes,
 		[BUDGET_HELD] = 2 * MAX_HELD_BYTES,
@@ -350,6 +369,7 @@ static int build_names(struct exporter_pipeline *p, struct errbuf *eb)
 		.n_pod_labels = p->n_pod_labels,
 		.binaries = p->binaries,
 		.budget = &p->budgets[BUDGET_PROC],
+		.text_budget = &p->budgets[BUDGET_INTERP],
 		.lock = &p->intake.lock,
 		/* A bundle must replay anywhere: its frames are addresses, not ids of this run. */
 		.runs = p->capture ? NULL : p->runs,
@@ -372,6 +392,14 @@ static int build_names(struct exporter_pipeline *p, struct errbuf *eb)
 		.budget = &p->budgets[BUDGET_JIT],
 		.attacher_fd = p->setup->attacher_fd,
 		.bell = &p->jit_bell,
+	});
+	p->interp_names = interp_names_new(&(struct interp_names_options) {
+		.procs = p->procs,
+		.procs_lock = &p->intake.lock,
+		.binaries = p->binaries,
+		.keeper = p->keeper,
+		.clock = p->clock,
+		.bell = &p->names_bell,
 	});
 	if (p->o->kubernetes && p->setup->fetcher_fd > 0)
 		p->pods = pods_new(&(struct pods_options) {
@@ -441,6 +469,7 @@ static void build_source(struct exporter_pipeline *p)
 		.symbolizer = p->symbolizer,
 		.binaries = p->binaries,
 		.jit = p->jit,
+		.interp_names = p->interp_names,
 		.pods = p->pods,
 		.reader = p->reader,
 		.governor = p->governor,
@@ -465,6 +494,8 @@ static int build(struct exporter_pipeline *p, struct errbuf *eb)
 	r = bell_init(&p->drain_bell, eb);
 	if (r == 0)
 		r = bell_init(&p->jit_bell, eb);
+	if (r == 0)
+		r = bell_init(&p->names_bell, eb);
 	if (r == 0)
 		r = bell_init(&p->kernel_bell, eb);
 	if (r == 0)
@@ -499,6 +530,7 @@ static void pipeline_free(struct exporter_pipeline **pp)
 	drain_freep(&p->drain);
 	pods_freep(&p->pods);
 	jit_freep(&p->jit);
+	interp_names_freep(&p->interp_names);
 	if (p->procs)
 		intake_done(&p->intake);
 	shadow_freep(&p->shadow);
@@ -521,6 +553,7 @@ static void pipeline_free(struct exporter_pipeline **pp)
 		free(p->pod_labels[i]);
 	bell_done(&p->drain_bell);
 	bell_done(&p->jit_bell);
+	bell_done(&p->names_bell);
 	bell_done(&p->kernel_bell);
 	free(p);
 	*pp = NULL;
@@ -542,6 +575,7 @@ static int start_threads(struct exporter_pipeline *p, struct errbuf *eb)
 		{true, {"reader", reader_turn, READER_PATIENCE_NS, false}},
 		{true, {"reader", reader_turn, READER_PATIENCE_NS, false}},
 		{true, {"jit", jit_turn, 0, false}},
+		{true, {"names", names_turn, 0, false}},
 		{true, {"kernel", kernel_turn, 0, false}},
 		{p->pods, {"pods", pods_turn, 0, false}},
 		{p->setup->fetcher_fd > 0 && p->o->debuginfod.n, {"fetch", fetch_turn, 0, false}},
@@ -562,6 +596,7 @@ static size_t stop_threads(struct exporter_pipeline *p)
 	threads_stop(&p->threads);
 	bell_close(&p->drain_bell);
 	bell_close(&p->jit_bell);
+	bell_close(&p->names_bell);
 	bell_close(&p->kernel_bell);
 	proc_reader_stop(p->reader);
 	binary_stop(p->binaries);
@@ -626,7 +661,7 @@ static struct exporter_pipeline *pipeline_new(
 	p->setup = setup;
 	p->clock = &clock_system;
 	p->sample_clock = replay ? &p->replay_clock.clock : p->clock;
-	p->drain_bell.fd = p->jit_bell.fd = p->kernel_bell.fd = -1;
+	p->drain_bell.fd = p->jit_bell.fd = p->names_bell.fd = p->kernel_bell.fd = -1;
 	return p;
 }
 

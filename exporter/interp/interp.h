@@ -29,6 +29,7 @@ enum {
 /* One code object, copied out of the process; owned by whoever read it. */
 struct interp_code {
 	char *name; /* qualified, where the runtime has that; UTF-8 */
+	char *raw;  /* as its definition has it; NULL: the same */
 	char *file;
 	uint32_t first_line; /* 0: not known */
 	uint8_t *lines;	     /* the runtime's own table */
@@ -36,10 +37,12 @@ struct interp_code {
 	uint16_t lines_format; /* by runtime */
 	uint64_t
 		check; /* of the object's fields: differs when the address has become another object's */
+	uint64_t kernel_check; /* what the kernel half takes of it (struct abi_code) */
 };
 static inline void interp_code_done(struct interp_code *c)
 {
 	free(c->name);
+	free(c->raw);
 	free(c->file);
 	free(c->lines);
 	*c = (struct interp_code) {0};

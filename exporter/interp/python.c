@@ -180,7 +180,7 @@ static int read_lines(const struct interp_memory *m, const struct runtime_record
 
 /* The fields of a code object that its name comes from; they never change while it lives. */
 struct code_fields {
-	uint64_t file, name, lines, first_line;
+	uint64_t file, name, raw, lines, first_line, check;
 };
 
 static int read_fields(const struct interp_memory *m, const struct runtime_record *r,
@@ -189,7 +189,7 @@ static int read_fields(const struct interp_memory *m, const struct runtime_recor
 	static const enum python_offset pointers[] = {
 		PYTHON_CODE_FILE, PYTHON_CODE_NAME, PYTHON_CODE_QUALNAME, PYTHON_CODE_LINES};
 	bool is_qualified = r->offsets[PYTHON_CODE_QUALNAME] != RUNTIME_NO_FIELD;
-	size_t n = r->offsets[PYTHON_CODE_FIRST_LINE] + sizeof(uint32_t);
+	size_t n = r->offsets[PYTHON_CODE_FIRST_LINE] + sizeof(uint64_t);
 	struct head h;
 	int error;
 
@@ -204,8 +204,10 @@ static int read_fields(const struct interp_memory *m, const struct runtime_recor
 		.name = field(&h,
 			r->offsets[is_qualified ? PYTHON_CODE_QUALNAME : PYTHON_CODE_NAME],
 			POINTER_BYTES),
+		.raw = field(&h, r->offsets[PYTHON_CODE_NAME], POINTER_BYTES),
 		.lines = field(&h, r->offsets[PYTHON_CODE_LINES], POINTER_BYTES),
 		.first_line = field(&h, r->offsets[PYTHON_CODE_FIRST_LINE], sizeof(uint32_t)),
+		.check = field(&h, r->offsets[PYTHON_CODE_FIRST_LINE], sizeof(uint64_t)),
 	};
 	return 0;
 }
@@ -226,6 +228,8 @@ int python_read_code(const struct interp_memory *m, const struct runtime_record 
 	if (error < 0)
 		return error;
 	error = read_text(m, r, before.name, &c.name);
+	if (error == 0 && before.raw != before.name)
+		error = read_text(m, r, before.raw, &c.raw);
 	if (error == 0)
 		error = read_text(m, r, before.file, &c.file);
 	if (error == 0)
@@ -239,6 +243,11 @@ int python_read_code(const struct interp_memory *m, const struct runtime_record 
 		return -EAGAIN;
 	c.first_line = before.first_line <= INT32_MAX ? (uint32_t)before.first_line : 0;
 	c.check = hash_xxh3(&before, sizeof(before));
+	c.kernel_check = before.check;
+	if (c.raw && strcmp(c.raw, c.name) == 0) {
+		free(c.raw);
+		c.raw = NULL;
+	}
 	*ret = c;
 	c = (struct interp_code) {0};
 	return 0;

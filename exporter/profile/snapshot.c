@@ -4,6 +4,7 @@
  * look-up a row and a frame, but for the frames that a stack has in common with one before it.
  */
 #include "exporter/profile/snapshot.h"
+#include "exporter/proc/code_objects.h"
 #include "lib/base/alloc.h"
 #include "lib/base/bits.h"
 #include "lib/base/str.h"
@@ -74,6 +75,7 @@ struct taking {
 	struct table ids;     /* task id → index */
 	struct table frames;  /* word → index */
 	struct table weights; /* weight → samples */
+	struct table codes;   /* id of a code object → its struct symbol_code */
 	struct tail *tails;   /* 1 << TAIL_BITS */
 	struct column rows, stack_column, task_column, frame_column, refs;
 	struct column path; /* nodes of the stack at hand, as far as they were walked */
@@ -217,6 +219,44 @@ static bool add_ref(struct taking *k, uint32_t frame)
 	return ref != NULL;
 }
 
+static void *copy_bytes(struct arena *a, const void *from, size_t n)
+{
+	void *to = n ? arena_alloc(a, n) : NULL;
+
+	return to ? memcpy(to, from, n) : NULL;
+}
+
+/* What is known of a code object, once a snapshot; it may be given back when the lock is. NULL: nothing is, or memory is out. */
+static const struct symbol_code *copy_code(struct taking *k, uint64_t id)
+{
+	struct proc_object o = proc_object_of(k->t->procs, id);
+	const struct proc_code_text *text = o.text;
+	uint64_t *slot = o.process ? table_insert(&k->codes, id, NULL) : NULL;
+	struct symbol_code *code;
+
+	if (!slot || *slot)
+		return slot ? (void *)(uintptr_t)*slot : NULL; /* NOLINT: as it was put there */
+	code = arena_zalloc(k->arena, sizeof(*code));
+	*slot = (uintptr_t)code;
+	if (!code)
+		return NULL;
+	code->kind = o.kind;
+	code->version = o.version;
+	if (!text)
+		return code;
+	code->is_named = true;
+	code->code = (struct interp_code) {
+		.name = arena_strdup(k->arena, text->name),
+		.raw = arena_strdup(k->arena, text->raw),
+		.file = arena_strdup(k->arena, text->file),
+		.first_line = text->first_line,
+		.lines = copy_bytes(k->arena, text->lines, text->lines_bytes),
+		.lines_bytes = text->lines_bytes,
+		.lines_format = text->lines_format,
+	};
+	return code;
+}
+
 /* The index of a frame word; addresses of JIT code are looked up while the process table is at hand. */
 static bool add_frame(struct taking *k, uint64_t word)
 {
@@ -231,6 +271,8 @@ static bool add_frame(struct taking *k, uint64_t word)
 		if (!frame)
 			return false;
 		*frame = (struct symbol_frame) {.frame = word, .jit_comm = "", .jit_file = ""};
+		if (ABI_FRAME_KIND(word) == ABI_FRAME_INTERP)
+			frame->code = copy_code(k, ABI_INTERP_OBJECT(word));
 		if (abi_frame_is_address(word)) {
 			struct proc_address a =
 				proc_interned_address(k->t->procs, ABI_FRAME_VALUE(word));
@@ -408,7 +450,8 @@ int profile_snapshot_take(const struct profile_tables *t, const struct sample_lo
 		.path = {.elem = sizeof(uint32_t)},
 		.tails = arena_zalloc(arena, sizeof(*k.tails) << TAIL_BITS),
 	};
-	struct table *tables[] = {&k.keys, &k.tuples, &k.stacks, &k.ids, &k.frames, &k.weights};
+	struct table *tables[] = {
+		&k.keys, &k.tuples, &k.stacks, &k.ids, &k.frames, &k.weights, &k.codes};
 	struct column *columns[] = {
 		&k.rows, &k.stack_column, &k.task_column, &k.frame_column, &k.refs};
 	bool ok;

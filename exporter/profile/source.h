@@ -5,6 +5,7 @@
  */
 #pragma once
 #include "exporter/profile/build.h"
+#include "exporter/interp/reader/names.h"
 #include "exporter/jit/jit.h"
 #include "exporter/profile/filter.h"
 #include "exporter/sample/governor.h"
@@ -18,7 +19,8 @@ struct profile_source {
 	struct binary_registry *binaries;
 	struct pods *pods; /* NULL: without --kubernetes */
 	struct proc_reader *reader;
-	struct jit *jit; /* NULL: JIT code has no names */
+	struct jit *jit;		   /* NULL: JIT code has no names */
+	struct interp_names *interp_names; /* NULL: frames of language runtimes have none */
 	struct governor *governor;
 	struct bell *drain_bell; /* NULL: nothing is drained */
 	struct clock *clock;

@@ -374,6 +374,13 @@ static void collect_proc(struct metrics_writer *w, const struct proc_stats *p)
 		(double)p->addresses);
 	gauge(w, "sonde_jit_waiting_addresses", "Addresses outside files without a name.",
 		(double)p->code_waiting);
+	gauge(w, "sonde_interp_waiting", "Functions of language runtimes that wait for a name.",
+		(double)p->objects_waiting);
+	counter(w, "sonde_interp_unknown_frames_total",
+		"Frames of language runtimes whose function the kernel half has not described.",
+		p->objects_unknown);
+	gauge(w, "sonde_interp_name_bytes", "Memory of names and lines of language runtimes.",
+		(double)p->text_bytes);
 	counter(w, "sonde_process_maps_reads_total", "Readings of /proc/PID/maps.", p->maps_reads);
 	counter(w, "sonde_process_maps_read_failures_total",
 		"Readings of /proc/PID/maps that failed.", p->maps_read_failed);
@@ -557,6 +564,24 @@ static void collect_jit(struct metrics_writer *w, struct jit *jit)
 		metrics_write(w, (double)j.refused[i], "reason", reasons[i], NULL);
 }
 
+static void collect_interp_names(struct metrics_writer *w, struct interp_names *names)
+{
+	struct interp_names_stats n;
+
+	interp_names_stats(names, &n);
+	metrics_write_family(w, METRIC_COUNTER, "sonde_interp_names_total",
+		"Functions of language runtimes whose names were read, by how that ended.");
+	for (uint32_t kind = RUNTIME_NONE; kind < N_RUNTIMES; kind++)
+		for (unsigned r = 0; r < INTERP_N_NAME_RESULTS; r++)
+			if (kind != RUNTIME_NONE || n.results[kind][r])
+				metrics_write(w, (double)n.results[kind][r], "runtime",
+					kind ? runtime_name(kind) : "unknown", "result",
+					interp_name_result_text(r), NULL);
+	counter(w, "sonde_interp_copies_total", "Copies of memory asked of processes for names.",
+		n.copies);
+	counter(w, "sonde_interp_copied_bytes_total", "Bytes of these.", n.copied_bytes);
+}
+
 static void collect_pods(struct metrics_writer *w, struct pods *pods)
 {
 	static const char *const reasons[FETCHER_N_PODS_STATUS] = {
@@ -671,6 +696,8 @@ static void collect(struct metrics_writer *w, void *arg)
 	collect_symbolizer(w, s->o.source->symbolizer);
 	if (s->o.source->jit)
 		collect_jit(w, s->o.source->jit);
+	if (s->o.source->interp_names)
+		collect_interp_names(w, s->o.source->interp_names);
 	if (s->o.source->pods)
 		collect_pods(w, s->o.source->pods);
 }

@@ -29,6 +29,8 @@ struct found {
 	const char *raw; /* the function that has the code, as the file has it; NULL: unknown */
 	struct symbol_place *places; /* innermost first; in the arena; mode is lines */
 	uint32_t n_places;
+	const struct interp_code *code; /* of a language runtime; NULL: not known */
+	uint32_t line;			/* in it */
 	uint64_t start; /* ELF virtual address where a function without a name starts; 0: unknown */
 };
 
@@ -290,6 +292,34 @@ static void resolve_address(
 	q->found[at].raw = f->jit_name;
 }
 
+/* What a runtime is called as a file, and as the function of its frames that have no name. */
+static const char *runtime_text(struct request *q, const struct symbol_code *c, bool with_version)
+{
+	if (!c || !c->kind)
+		return "[interpreter]";
+	if (!with_version)
+		return arena_printf(q->arena, "[%s]", runtime_name(c->kind));
+	return arena_printf(q->arena, "[%s%u.%u]", runtime_name(c->kind),
+		(unsigned)RUNTIME_MAJOR(c->version), (unsigned)RUNTIME_MINOR(c->version));
+}
+
+/* All frames of one line have one address, 0: the object's means something in its process only. */
+static void resolve_interp(
+	struct request *q, const struct symbol_frame *f, size_t at, struct symbol *ret)
+{
+	const struct interp_runtime *runtime = f->code ? interp_runtime_of(f->code->kind) : NULL;
+	const char *name = runtime_text(q, f->code, true);
+	struct found *found = &q->found[at];
+
+	*ret = (struct symbol) {.mapping = name ? mapping_of_name(q, name, "") : SYMBOL_NO_MAPPING};
+	q->failed |= !name;
+	if (!runtime || !f->code->is_named)
+		return;
+	found->code = &f->code->code;
+	if (q->mode == SYMBOLIZE_LINES)
+		found->line = runtime->line(found->code, ABI_INTERP_POSITION(f->frame));
+}
+
 static void resolve(struct request *q, const struct symbol_frame *f, size_t at, struct symbol *ret)
 {
 	switch (ABI_FRAME_KIND(f->frame)) {
@@ -297,10 +327,7 @@ static void resolve(struct request *q, const struct symbol_frame *f, size_t at, 
 	case ABI_FRAME_KERNEL: return; /* in a pass of its own, under the lock */
 	case ABI_FRAME_JIT:
 	case ABI_FRAME_RAW: resolve_address(q, f, at, ret); return;
-	/* The payload means something in its process only. So all are one frame, as long as nothing names them. */
-	case ABI_FRAME_INTERP:
-		*ret = (struct symbol) {.mapping = mapping_of_name(q, "[interpreter]", "")};
-		return;
+	case ABI_FRAME_INTERP: resolve_interp(q, f, at, ret); return;
 	case ABI_FRAME_REPEAT:
 	case ABI_FRAME_ELIDED:
 	case ABI_FRAME_TRUNCATED: break;
@@ -316,7 +343,7 @@ static const char *unknown_name(
 		s->mapping == SYMBOL_NO_MAPPING ? NULL : q->modules[s->mapping].base_name;
 
 	if (ABI_FRAME_KIND(f->frame) == ABI_FRAME_INTERP)
-		return arena_strdup(q->arena, "[interpreter]");
+		return runtime_text(q, f->code, false);
 	if (ABI_FRAME_KIND(f->frame) == ABI_FRAME_KERNEL)
 		module = "[kernel.kallsyms]";
 	if (abi_frame_is_address(f->frame)) {
@@ -380,6 +407,22 @@ static void give_name_locked(struct request *q, const char *raw, struct symbol *
 		*slot = (uintptr_t)s->lines;
 }
 
+/* Its names are as the runtime has them: none is mangled. */
+static void give_code(struct request *q, const struct found *found, struct symbol *s)
+{
+	const struct interp_code *c = found->code;
+	const char *name = clean(q, c->name);
+	struct symbol_line *line = give_line(q, s, name, c->raw ? clean(q, c->raw) : name);
+
+	if (!line || q->mode != SYMBOLIZE_LINES)
+		return;
+	line->file = clean(q, c->file);
+	line->line = found->line;
+	line->start_line = c->first_line;
+	q->mappings[s->mapping].has_lines = 1;
+	q->failed |= !line->file;
+}
+
 static void name_locked(struct request *q, const struct symbol_frame *f, const struct found *found,
 	struct symbol *s)
 {
@@ -388,8 +431,8 @@ static void name_locked(struct request *q, const struct symbol_frame *f, const s
 
 	ASSERT_HELD(&q->s->lock);
 	/* A place without any name says less than module+0xoffset. */
-	s->named =
-		found->raw || (found->n_places && found->places[found->n_places - 1].function[0]);
+	s->named = found->raw || found->code ||
+		   (found->n_places && found->places[found->n_places - 1].function[0]);
 	if (!s->named) {
 		text = unknown_name(q, f, s, found->start);
 		give_line(q, s, text, text);
@@ -399,7 +442,9 @@ static void name_locked(struct request *q, const struct symbol_frame *f, const s
 		return;
 	}
 	q->s->stats.frames_named++;
-	if (found->n_places) {
+	if (found->code) {
+		give_code(q, found, s);
+	} else if (found->n_places) {
 		give_places_locked(q, found, s);
 	} else if (f->jit_name && f->jit_line && q->mode == SYMBOLIZE_LINES) {
 		line = give_line(q, s, readable_locked(q, found->raw), clean(q, found->raw));

@@ -4,6 +4,7 @@
  */
 #pragma once
 #include "exporter/binary/binary.h"
+#include "exporter/interp/interp.h"
 #include "lib/base/arena.h"
 #include "lib/base/bell.h"
 #include <stdint.h>
@@ -55,7 +56,7 @@ struct symbol {
 	uint8_t named; /* 0: unsymbolized, counted per binary */
 };
 struct symbol_mapping {
-	/* path, "[kernel.kallsyms]", "[MODULE]" of the kernel, "[vdso]", "[jit]", "[interpreter]", "[unknown]" */
+	/* path, "[kernel.kallsyms]", "[MODULE]" of the kernel, "[vdso]", "[jit]", "[python3.13]" of a language runtime, "[interpreter]" of one that is not known, "[unknown]" */
 	const char *filename;
 	const char *build_id; /* hex or "" */
 	/*
@@ -65,8 +66,17 @@ struct symbol_mapping {
 	uint64_t start, limit, file_off;
 	uint8_t has_lines; /* files and lines were asked for, and the file has them */
 };
+/* A code object of a language runtime, as frames of it share it. */
+struct symbol_code {
+	uint32_t kind,
+		version; /* of the runtime: enum runtime_kind, RUNTIME_VERSION; kind 0: not known */
+	bool is_named;	 /* else what follows is not there */
+	struct interp_code code;
+};
 struct symbol_frame {
-	uint64_t frame;	      /* one of code: abi_frame_is_code */
+	uint64_t frame; /* one of code: abi_frame_is_code */
+	const struct symbol_code
+		*code;	      /* of _INTERP; NULL: not known. The word has the position in it */
 	uint64_t jit_addr;    /* resolved address for _JIT and _RAW */
 	const char *jit_comm; /* names what the address belongs to */
 	const char *jit_name; /* the runtime's name of that code; NULL: none */

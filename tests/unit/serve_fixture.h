@@ -63,12 +63,19 @@ static const struct proc_task_info tasks[] = {
 		.exited = true},
 };
 
+#include "exporter/proc/code_objects.h"
 #include "tests/unit/task_standins.h"
 
 bool proc_is_descendant(const struct proc_table *t, uint32_t task, uint32_t ancestor_pid)
 {
 	(void)t;
 	return tasks[task].pid == ancestor_pid || tasks[task].ppid == ancestor_pid;
+}
+
+struct proc_object proc_object_of(const struct proc_table *t, uint64_t id)
+{
+	(void)t, (void)id;
+	return (struct proc_object) {0};
 }
 
 struct proc_address proc_interned_address(const struct proc_table *t, uint64_t payload)
@@ -190,6 +197,20 @@ void binary_labels(
 {
 	/* Nobody asks: the source has no registry. */
 	assert_true(r && binary && with_build_id && ret);
+}
+
+void interp_names_await_round(_unused_ struct interp_names *n, _unused_ int64_t until_ns)
+{
+}
+
+void interp_names_stats(_unused_ struct interp_names *n, struct interp_names_stats *ret)
+{
+	*ret = (struct interp_names_stats) {0};
+}
+
+const char *interp_name_result_text(_unused_ enum interp_name_result r)
+{
+	return "";
 }
 
 void jit_await_round(_unused_ struct jit *j, _unused_ int64_t until_ns)

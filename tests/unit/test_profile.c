@@ -3,6 +3,7 @@
  * From log to profile: sums per (stack, task), distinct frames, repeats, cut stacks, labels, mapping 0, header; the result obeys
  * pprof's own rules. Task table and symbolizer are stand-ins; the real ones have tests of their own.
  */
+#include "exporter/proc/code_objects.h"
 #include "exporter/profile/build.h"
 #include "lib/base/alloc.h"
 #include "lib/base/bytes.h"
@@ -47,6 +48,12 @@ bool proc_is_descendant(const struct proc_table *t, uint32_t task, uint32_t ance
 	(void)task;
 	(void)ancestor_pid;
 	return false;
+}
+
+struct proc_object proc_object_of(const struct proc_table *t, uint64_t id)
+{
+	(void)t, (void)id;
+	return (struct proc_object) {0};
 }
 
 struct proc_address proc_interned_address(const struct proc_table *t, uint64_t payload)

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rounds: objects that wait, by process → the process's memory → texts. The table is locked only to take what waits and to give answers.
+ */
+#include "exporter/interp/reader/names.h"
+#include "exporter/interp/reader/memory.h"
+#include "exporter/keeper/copy.h"
+#include "lib/base/alloc.h"
+#include "lib/base/rounds.h"
+#include <string.h>
+
+enum {
+	BATCH_OBJECTS = 1024,	       /* taken at once; what comes meanwhile is next */
+	MAX_CHANGES = 3,	       /* readings of an object that changes while it is read */
+	COPIES_PER_S = COPY_PER_S / 2, /* openers copy for others too */
+};
+
+struct interp_names {
+	struct interp_names_options o;
+	struct rounds rounds;
+	/* What follows is the thread's that does them. */
+	int64_t second_ns; /* when the second began that these copies count for */
+	uint64_t second_copies;
+	struct interp_names_stats stats;
+	/* A copy for readers. */
+	struct lock published_lock; /* leaf */
+	struct interp_names_stats published;
+};
+
+const char *interp_name_result_text(enum interp_name_result r)
+{
+	static const char *const texts[INTERP_N_NAME_RESULTS] = {
+		[INTERP_NAME_OK] = "ok",
+		[INTERP_NAME_REUSED] = "reused",
+		[INTERP_NAME_UNREADABLE] = "unreadable",
+		[INTERP_NAME_GONE] = "gone",
+		[INTERP_NAME_NO_ROOM] = "no_room",
+	};
+
+	return texts[r];
+}
+
+struct interp_names *interp_names_new(const struct interp_names_options *o)
+{
+	struct interp_names *n = xcalloc(1, sizeof(*n));
+
+	n->o = *o;
+	rounds_init(&n->rounds);
+	lock_init(&n->published_lock);
+	return n;
+}
+
+void interp_names_freep(struct interp_names **np)
+{
+	struct interp_names *n = *np;
+
+	if (!n)
+		return;
+	rounds_done(&n->rounds);
+	lock_done(&n->published_lock);
+	free(n);
+	*np = NULL;
+}
+
+/* What a process's objects are read by. */
+struct reading {
+	const struct proc_code_process *process;
+	const struct interp_runtime *runtime; /* NULL: none is known */
+	struct runtime_record record;
+	struct interp_window window;
+	bool is_gone, is_refused; /* so is all that follows; refused: for now */
+};
+
+static void begin(struct interp_names *n, struct reading *r, const struct proc_code_process *p)
+{
+	*r = (struct reading) {.process = p};
+	if (!p->has_runtime || !binary_runtime(n->o.binaries, p->runtime.binary, &r->record))
+		return;
+	r->runtime = interp_runtime_of(p->runtime.kind);
+	interp_window_init(&r->window, n->o.keeper, p->pid, p->start_ns, p->runtime.bias);
+}
+
+static void end(struct interp_names *n, struct reading *r)
+{
+	n->stats.copies += r->window.requests;
+	n->second_copies += r->window.requests;
+	n->stats.copied_bytes += r->window.bytes;
+}
+
+/* 0 and the object that the kernel half saw; else as read_code. */
+static int read_object(
+	struct reading *r, const struct proc_code_address *a, struct interp_code *ret)
+{
+	int e = -EAGAIN;
+
+	for (int i = 0; e == -EAGAIN && i < MAX_CHANGES; i++)
+		e = r->runtime->read_code(&r->window.memory, &r->record, a->addr, ret);
+	if (e == 0 && ret->kernel_check != a->check) {
+		interp_code_done(ret);
+		return -ENOENT;
+	}
+	return e;
+}
+
+/* What a failed reading says, for one object and for all others of its process. */
+static enum interp_name_result result_of(struct reading *r, int error)
+{
+	switch (error) {
+	case 0: return INTERP_NAME_OK;
+	case -ENOENT:
+	case -EAGAIN: return INTERP_NAME_REUSED;
+	case -ESRCH: r->is_gone = true; return INTERP_NAME_GONE;
+	case -EFAULT: /* a process that has ended has no memory, although somebody still waits for it */
+		r->is_gone = r->process->exited;
+		return r->is_gone ? INTERP_NAME_GONE : INTERP_NAME_UNREADABLE;
+	case -EBUSY:
+	case -ETIMEDOUT: r->is_refused = true; return INTERP_NAME_UNREADABLE;
+	default: return INTERP_NAME_UNREADABLE;
+	}
+}
+
+static enum proc_object_answer answer(struct interp_names *n, const struct proc_code_batch *b,
+	const struct proc_code_address *a, enum proc_object_answer answer,
+	const struct interp_code *c)
+{
+	const struct proc_code_text text = {
+		.name = c->name,
+		.raw = c->raw ? c->raw : c->name,
+		.file = c->file,
+		.first_line = c->first_line,
+		.lines_format = c->lines_format,
+		.lines = c->lines,
+		.lines_bytes = c->lines_bytes,
+	};
+
+	lock_take(n->o.procs_lock);
+	answer = proc_object_answer(
+		n->o.procs, b, a, answer, &text, (uint64_t)clock_monotonic_ns(n->o.clock));
+	lock_release(n->o.procs_lock);
+	return answer;
+}
+
+/* True when it goes on waiting. */
+static bool name_object(struct interp_names *n, struct reading *r, const struct proc_code_batch *b,
+	const struct proc_code_address *a)
+{
+	enum interp_name_result result = INTERP_NAME_UNREADABLE;
+	enum proc_object_answer what = PROC_OBJECT_REFUSED;
+	_cleanup_interp_code_ struct interp_code c = {0};
+	uint32_t kind = r->runtime ? (uint32_t)r->runtime->kind : RUNTIME_NONE;
+
+	if (r->is_gone || (!r->runtime && r->process->exited))
+		result = INTERP_NAME_GONE;
+	else if (!r->runtime || r->is_refused)
+		what = PROC_OBJECT_LATER;
+	else
+		result = result_of(r, read_object(r, a, &c));
+	if (result == INTERP_NAME_OK)
+		what = PROC_OBJECT_NAMED;
+	else if (r->is_refused)
+		what = PROC_OBJECT_LATER;
+	what = answer(n, b, a, what, &c);
+	if (what == PROC_OBJECT_LATER)
+		return true;
+	if (what == PROC_OBJECT_NO_ROOM)
+		result = INTERP_NAME_NO_ROOM;
+	n->stats.results[kind][result]++;
+	return false;
+}
+
+/* So many copies have been asked for in this second that the rest waits. */
+static bool is_busy(struct interp_names *n, const struct reading *r)
+{
+	int64_t now_ns = clock_monotonic_ns(n->o.clock);
+
+	if (now_ns - n->second_ns >= NS_PER_S) {
+		n->second_ns = now_ns;
+		n->second_copies = 0;
+	}
+	return n->second_copies + r->window.requests >= COPIES_PER_S;
+}
+
+static void publish(struct interp_names *n)
+{
+	lock_take(&n->published_lock);
+	n->published = n->stats;
+	lock_release(&n->published_lock);
+}
+
+/* True when there may be more to do at once. */
+static bool name_batch(struct interp_names *n)
+{
+	struct proc_code_batch b;
+	struct reading r;
+	size_t settled = 0, i = 0;
+	bool is_full;
+
+	lock_take(n->o.procs_lock);
+	proc_code_take(n->o.procs, PROC_CODE_OBJECTS, BATCH_OBJECTS, &b);
+	lock_release(n->o.procs_lock);
+	is_full = b.n_addresses == BATCH_OBJECTS;
+	while (i < b.n_addresses) {
+		uint32_t process = b.addresses[i].process;
+
+		begin(n, &r, &b.processes[process]);
+		for (; i < b.n_addresses && b.addresses[i].process == process && !is_busy(n, &r);
+			i++)
+			settled += !name_object(n, &r, &b, &b.addresses[i]);
+		end(n, &r);
+		if (i < b.n_addresses && b.addresses[i].process == process)
+			break;
+	}
+	is_full &= i == b.n_addresses && settled;
+	proc_code_batch_done(&b);
+	return is_full;
+}
+
+void interp_names_round(struct interp_names *n)
+{
+	rounds_begin(&n->rounds);
+	while (name_batch(n))
+		publish(n);
+	publish(n);
+	rounds_end(&n->rounds);
+}
+
+void interp_names_await_round(struct interp_names *n, int64_t until_ns)
+{
+	if (n->o.bell)
+		(void)rounds_ask(&n->rounds, n->o.bell, until_ns);
+}
+
+void interp_names_stats(struct interp_names *n, struct interp_names_stats *ret)
+{
+	lock_take(&n->published_lock);
+	*ret = n->published;
+	lock_release(&n->published_lock);
+}
