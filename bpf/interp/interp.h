@@ -78,11 +78,19 @@ UNWIND_FN int interp_state(struct walk *w, struct interp *in)
 	return in->thread ? 0 : r;
 }
 
-UNWIND_FN void interp_lose(struct interp *in, enum abi_cut why)
+/* What ends the language's part before its end. */
+UNWIND_FN int interp_fail(struct interp *in, enum abi_cut why)
 {
-	in->cut = why;
+	/* What was read of this run is not where the chain says that it is. */
+	if (why == ABI_CUT_INTERP_MISMATCH)
+		in->n = in->again = 0;
+	if (in->state != INTERP_AHEAD)
+		in->again = 0;
+	if (!in->cut)
+		in->cut = why;
+	in->ahead = 0;
 	in->state = INTERP_DONE;
-	in->ahead = in->again = 0;
+	return 1;
 }
 
 /* A thread that the runtime does not know has no frames of its language. Verified once, by itself. */
@@ -100,11 +108,11 @@ UNWIND_ALONE int interp_begin(struct walk *w, struct interp *in)
 	w->has_interp = 1;
 	r = interp_state(w, in);
 	if (r < 0)
-		interp_lose(in, ABI_CUT_INTERP_LOST);
+		interp_fail(in, ABI_CUT_INTERP_LOST);
 	else if (!in->thread)
 		w->has_interp = 0;
 	else if ((r = interp_python_begin(w, in)) != ABI_CUT_NONE)
-		interp_lose(in, (enum abi_cut)r);
+		interp_fail(in, (enum abi_cut)r);
 	return 0;
 }
 
@@ -134,28 +142,13 @@ UNWIND_FN bool interp_is_here(struct walk *w, struct interp *in)
 	in->low = in->high;
 	if (w->result == UNWIND_MORE && WALK_KNOWS(w, UNWIND_SP)) {
 		in->high = w->regs[UNWIND_SP];
-		/* Between a handler and the code that its signal interrupted there is no frame. */
-		if (w->method == UNWIND_BY_SIGNAL || in->high < in->low)
+		/* Between a handler and the code that its signal interrupted there is no frame, nor between two stacks. */
+		if (w->method == UNWIND_BY_SIGNAL || in->high - in->low > UNWIND_MAX_FRAME_BYTES)
 			in->low = in->high;
 	}
 	if (in->state == INTERP_DONE && in->is_eval && !in->cut)
 		in->cut = ABI_CUT_INTERP_MISMATCH; /* it has no frame of the language */
 	return in->state == INTERP_AHEAD || (in->state == INTERP_WAIT && interp_is_due(in));
-}
-
-/* What ends the language's part before its end. */
-UNWIND_FN int interp_fail(struct interp *in, enum abi_cut why)
-{
-	/* What was read of this run is not where the chain says that it is. */
-	if (why == ABI_CUT_INTERP_MISMATCH)
-		in->n = in->again = 0;
-	if (in->state != INTERP_AHEAD)
-		in->again = 0;
-	if (!in->cut)
-		in->cut = why;
-	in->ahead = 0;
-	in->state = INTERP_DONE;
-	return 1;
 }
 
 /* The frame that the step found, read for the first time. 1: there is nothing to do until a native frame is left. */
