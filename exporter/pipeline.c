@@ -92,20 +92,30 @@ struct exporter_pipeline {
 
 /* ---- threads ---- */
 
+/* New functions of language runtimes: their processes may not live long. */
+static void wake_names(struct exporter_pipeline *p)
+{
+	bool waiting;
+
+	lock_take(&p->intake.lock);
+	waiting = proc_code_is_waiting(p->procs, PROC_CODE_OBJECTS);
+	lock_release(&p->intake.lock);
+	if (waiting)
+		bell_ring(&p->names_bell);
+}
+
 /* What the drain has for other threads. JIT code is named when its second is over. */
 static void after_drain(struct exporter_pipeline *p, int64_t now_ns)
 {
-	bool waiting, objects, asking;
+	bool waiting, asking;
 
 	lock_take(&p->intake.lock);
 	waiting = proc_code_is_waiting(p->procs, PROC_CODE_JIT);
-	objects = proc_code_is_waiting(p->procs, PROC_CODE_OBJECTS);
 	asking = proc_table_is_asking(p->procs);
 	lock_release(&p->intake.lock);
 	if (asking)
 		proc_reader_wake(p->reader);
-	if (objects)
-		bell_ring(&p->names_bell);
+	wake_names(p);
 	if (waiting && now_ns >= p->jit_due_ns) {
 		p->jit_due_ns = now_ns + JIT_STEP_NS;
 		bell_ring(&p->jit_bell);
@@ -121,6 +131,7 @@ static void await_drain(struct exporter_pipeline *p, int64_t began_ns, int64_t n
 		BELL_FD_READY)
 		return;
 	next_ns = MIN(next_ns, drain_take_news(p->drain));
+	wake_names(p);
 	bell_wait(&p->drain_bell, -1, earliest_ns, next_ns);
 }
 

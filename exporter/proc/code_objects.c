@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Code objects among the interned addresses. Of one address the ids are found from the newest to the oldest, so that a sample gets the object
- * of its time.
+ * Code objects among the interned addresses. An address has an id for each object that lay there, so that a sample gets that of its time.
  */
 #include "exporter/proc/code_objects.h"
 #include "exporter/proc/table.h"
@@ -26,16 +25,17 @@ static uint32_t find_object(
 	const struct proc_table *t, const struct process *p, uint64_t addr, uint64_t time_ns)
 {
 	const uint64_t *slot = table_find(&t->by_address, proc_address_hash(p, addr, true));
-	uint32_t id = slot ? (uint32_t)*slot : 0;
+	uint32_t id = slot ? (uint32_t)*slot : 0, best = 0;
 
 	for (; id; id = t->addresses[id].next) {
 		const struct address *a = &t->addresses[id];
 
 		if (a->is_object && a->process == p && a->addr == addr &&
-			a->object->since_ns <= time_ns)
-			return id;
+			a->object->since_ns <= time_ns &&
+			(!best || a->object->since_ns > t->addresses[best].object->since_ns))
+			best = id;
 	}
-	return 0;
+	return best;
 }
 
 /* ---- texts ---- */
@@ -190,17 +190,18 @@ static void note_runtime(struct code_object *o, const struct process *p)
 void proc_object_seen(struct proc_table *t, struct process *p, const struct abi_code *c)
 {
 	uint64_t addr = c->object << ABI_INTERP_ADDRESS_SHIFT;
-	uint32_t id = find_object(t, p, addr, UINT64_MAX);
-	struct code_object *o;
+	uint32_t id = find_object(t, p, addr, c->time_ns),
+		 newest = find_object(t, p, addr, UINT64_MAX);
+	struct code_object *o = newest ? t->addresses[newest].object : NULL;
 
 	assert_table_held(t);
-	o = id ? t->addresses[id].object : NULL;
-	/* The same once more, or of another CPU that saw it at the same time. */
-	if (o && o->check == c->check)
-		o->since_ns = MIN(o->since_ns, c->time_ns);
-	/* What comes late may be over. */
-	if (o && (o->check == c->check || o->since_ns > c->time_ns))
+	if (id && t->addresses[id].object->check == c->check)
 		return;
+	/* Another CPU saw it at the same time, and its record was read first. */
+	if (o && o->check == c->check && o->since_ns > c->time_ns) {
+		o->since_ns = c->time_ns;
+		return;
+	}
 	o = try_malloc(sizeof(*o));
 	id = o ? proc_address_add(t, p, addr, true) : 0;
 	if (!id) {

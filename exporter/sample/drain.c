@@ -326,6 +326,8 @@ static void note(struct drain *d, const void *rec, size_t len)
 	if (len == sizeof(c) && *(const uint8_t *)rec == ABI_RECORD_CODE) {
 		memcpy(&c, rec, sizeof(c));
 		d->unknown_ns = MIN(d->unknown_ns, c.time_ns);
+		if (d->options.sink.code && c.event < ABI_N_EVENTS)
+			d->options.sink.code(d->options.sink.ctx, &c);
 	}
 	if (len < sizeof(r))
 		return;
@@ -527,6 +529,7 @@ int drain_news_fd(const struct drain *d)
 int64_t drain_take_news(struct drain *d)
 {
 	news_take(d->news_fd);
+	read_rings(d);
 	d->news++;
 	return clock_monotonic_ns(d->options.clock) + SAMPLE_HOLD_NS + NS_PER_MS;
 }

@@ -66,7 +66,8 @@ struct sample_sink {
 	void (*sideband)(void *ctx, const struct sideband *e);
 	/* A copy of a stack: of the sample that comes next with its time and CPU. Valid during the call only; may be NULL. */
 	void (*stack)(void *ctx, const struct abi_stack *s);
-	/* A code object of a language runtime, of the sample that comes next with its time and CPU. Valid during the call only; may be NULL. */
+	/* A code object of a language runtime: as soon as its record is read, out of order, since its process may not live long; and once more
+	 * right before the sample with its time and CPU. Valid during the call only; may be NULL. */
 	void (*code)(void *ctx, const struct abi_code *c);
 	/* The record is valid during the call only. late: older than what was already handed on. */
 	void (*sample)(void *ctx, const struct abi_record *r, bool late);
@@ -104,7 +105,7 @@ int64_t drain_step(struct drain *d);
 
 /* Readable when something should not wait until then; owned by the drain. */
 int drain_news_fd(const struct drain *d);
-/* Takes notice of it; the monotonic time of the next step: not before the sample that is new has been held. */
+/* Takes notice of it and reads the rings; the monotonic time of the next step: not before the sample that is new has been held. */
 int64_t drain_take_news(struct drain *d);
 
 /* From one drain to the next: SAMPLE_DRAIN_INTERVAL_NS, and up to SAMPLE_DRAIN_CALM_NS, of at most a hundred samples of a CPU, after a

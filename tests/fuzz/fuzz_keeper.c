@@ -124,6 +124,11 @@ static void on_stack(void *ctx, const struct abi_stack *s)
 		*(size_t *)ctx += bytes[i];
 }
 
+static void on_code(void *ctx, const struct abi_code *c)
+{
+	*(size_t *)ctx += c->object + c->check;
+}
+
 static void on_sample(void *ctx, const struct abi_record *r, bool late)
 {
 	for (unsigned i = 0; i < (unsigned)r->n_kernel + r->n_user; i++)
@@ -142,6 +147,7 @@ static void fuzz_replay(const uint8_t *data, size_t size)
 	const struct sample_sink sink = {.ctx = &sum,
 		.sideband = on_sideband,
 		.stack = on_stack,
+		.code = on_code,
 		.sample = on_sample,
 		.drained = on_drained};
 	_cleanup_(replay_freep)

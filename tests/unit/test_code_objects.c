@@ -114,10 +114,14 @@ static void another_object_is_another_id(void **state)
 	/* samples that waited for something are of their time */
 	assert_int_equal(id_at(&f, p, OBJECT, 1000299), first);
 	assert_int_equal(id_at(&f, p, OBJECT, 1000099), 0);
-	/* what comes late is over, or says that it was there before */
+	/* what comes late was there before, or was the same before */
 	r.time_ns = 1000250 * MS;
 	seen(&f, p, &r, OBJECT, 4);
-	assert_int_equal(id_at(&f, p, OBJECT, 1000299), first);
+	assert_int_not_equal(id_at(&f, p, OBJECT, 1000299), first);
+	assert_int_not_equal(id_at(&f, p, OBJECT, 1000299), second);
+	assert_int_equal(id_at(&f, p, OBJECT, 1000249), first);
+	assert_int_equal(id_at(&f, p, OBJECT, 1000300), second);
+	r.time_ns = 1000260 * MS;
 	seen(&f, p, &r, OBJECT, 6);
 	assert_int_equal(id_at(&f, p, OBJECT, 1000299), second);
 	/* an address of JIT code is another id, though it is the same address */
