@@ -92,8 +92,9 @@ static int start_roles(
 	const struct exporter_options *o, struct keeper_setup *ret, struct errbuf *eb)
 {
 	char node[EXPORTER_NODE_BYTES] = "";
-	uint32_t types = 0;
+	uint32_t types = 0, interp = 0;
 	int r = exporter_options_types(o, &types, eb);
+	const bool has_interp = exporter_options_interp(o, &interp, NULL) == 0 && interp;
 	const struct fetcher_pods_options pods = {
 		.server = o->kubernetes_server,
 		.kubelet = o->kubernetes_kubelet,
@@ -128,7 +129,8 @@ static int start_roles(
 		.ask_kernel = strcmp(o->kernel_walk, "kernel") == 0,
 		.by_frame_pointer = o->capture && *o->capture,
 		.state_dirs = {*o->symbols_cache_path ? o->symbols_cache_path : NULL},
-		.copies = true,
+		.interp = has_interp,
+		.copies = has_interp,
 		.attacher = o->java_perfmap,
 		.parser = parser_zygote_run,
 		.fetcher = fetch.n_debuginfod || fetch.pods ? run_fetcher : NULL,

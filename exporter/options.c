@@ -6,6 +6,7 @@
 #include "exporter/event/event.h"
 #include "exporter/profile/labels.h"
 #include "exporter/proc/pod_table.h"
+#include "exporter/symfile/runtime.h"
 #include "lib/base/alloc.h"
 #include "lib/base/log.h"
 #include "lib/base/str.h"
@@ -171,6 +172,11 @@ static const struct option_spec specs[] = {
 			"the kernel checks it and walks the rest. kernel: the kernel alone, at a "
 			"higher cost."},
 
+	{"interp", OPTION_STRING, AT(interp), .value = "NAME,NAME|none", .fallback = "python",
+		.help = "Language runtimes whose own frames stand in stacks: functions, files and "
+			"lines of the language in place of those of its interpreter. Known ones: "
+			"python. none: native frames only."},
+
 	OPTION_HEADING("System"),
 	{"path.procfs", OPTION_STRING, AT(procfs), .value = "DIR", .fallback = "/proc",
 		.help = "The host's procfs."},
@@ -321,11 +327,46 @@ int exporter_options_types(const struct exporter_options *o, uint32_t *ret, stru
 	return r < 0 ? err_prefix(eb, r, "--profile.types") : 0;
 }
 
+static int unknown_runtime(const char *name, size_t n, struct errbuf *eb)
+{
+	char known[128] = "";
+
+	for (uint32_t i = 1; i < N_RUNTIMES; i++) {
+		size_t at = strlen(known);
+
+		snprintf(known + at, sizeof(known) - at, "%s, ", runtime_name(i));
+	}
+	return err_set(eb, -EINVAL,
+		"--interp=%.*s: unknown or repeated; expected none, or some of %.*s",
+		(int)MIN(n, (size_t)64), name, (int)strlen(known) - 2, known);
+}
+
+int exporter_options_interp(const struct exporter_options *o, uint32_t *ret, struct errbuf *eb)
+{
+	*ret = 0;
+	if (!strcmp(o->interp, "none"))
+		return 0;
+	for (const char *s = o->interp;; s++) {
+		size_t n = strcspn(s, ",");
+		uint32_t kind = 1;
+
+		while (kind < N_RUNTIMES &&
+			(strncmp(runtime_name(kind), s, n) != 0 || runtime_name(kind)[n]))
+			kind++;
+		if (kind == N_RUNTIMES || *ret & 1U << kind)
+			return unknown_runtime(s, n, eb);
+		*ret |= 1U << kind;
+		s += n;
+		if (!*s)
+			return 0;
+	}
+}
+
 int exporter_options_check(const struct exporter_options *o, struct errbuf *eb)
 {
-	uint32_t types;
+	uint32_t set;
 
-	if (exporter_options_types(o, &types, eb) < 0)
+	if (exporter_options_types(o, &set, eb) < 0 || exporter_options_interp(o, &set, eb) < 0)
 		return -EINVAL;
 	if (whole_seconds("profile.window", o->window_ms, eb) < 0 ||
 		whole_seconds("profile.retention", o->retention_ms, eb) < 0)

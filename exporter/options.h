@@ -46,6 +46,7 @@ struct exporter_options {
 	uint64_t table_bytes, shadow;
 	uint64_t priority;
 	const char *kernel_walk;
+	const char *interp;
 
 	const char *procfs, *sysfs;
 	const char *user;    /* NULL: sonde, else nobody */
@@ -66,6 +67,9 @@ int exporter_options_node(
 	const struct exporter_options *o, char *ret, size_t cap, struct errbuf *eb) _must_check_;
 /* The set of profile types (EVENT_BITs) that are on. -EINVAL: a name is unknown or repeated. */
 int exporter_options_types(
+	const struct exporter_options *o, uint32_t *ret, struct errbuf *eb) _must_check_;
+/* The runtimes whose frames are walked: 1 << enum runtime_kind (exporter/symfile/runtime.h). -EINVAL: a name is unknown or repeated. */
+int exporter_options_interp(
 	const struct exporter_options *o, uint32_t *ret, struct errbuf *eb) _must_check_;
 /* The labels that every sample has: node and the external ones. */
 int exporter_options_labels(

@@ -8,6 +8,7 @@
 #include "exporter/fetcher/fetcher.h"
 #include "exporter/intake/intake.h"
 #include "exporter/interp/reader/names.h"
+#include "exporter/interp/reader/processes.h"
 #include "exporter/jit/jit.h"
 #include "exporter/proc/reader/pods.h"
 #include "exporter/proc/pod_table.h"
@@ -83,11 +84,14 @@ struct exporter_pipeline {
 	struct sample_log *logs[ABI_N_EVENTS]; /* NULL: that type is off */
 	struct intake intake;		       /* fills these three, has their lock */
 	struct shadow *shadow;		       /* with --unwind.shadow */
+	uint32_t interp; /* runtimes of --interp that are walked here: 1 << enum runtime_kind */
+	struct interp_processes *interp_processes; /* NULL: none are */
 
 	struct profile_source source;
 	struct threads threads;
-	struct bell drain_bell, jit_bell, names_bell, kernel_bell; /* what these threads sleep by */
-	int64_t jit_due_ns; /* the drain thread's: when the other may be woken again */
+	struct bell drain_bell, jit_bell, names_bell, kernel_bell,
+		runtimes_bell; /* what these threads sleep by */
+	int64_t jit_due_ns;    /* the drain thread's: when the other may be woken again */
 };
 
 /* ---- threads ---- */
@@ -107,15 +111,18 @@ static void wake_names(struct exporter_pipeline *p)
 /* What the drain has for other threads. JIT code is named when its second is over. */
 static void after_drain(struct exporter_pipeline *p, int64_t now_ns)
 {
-	bool waiting, asking;
+	bool waiting, asking, asking_runtimes;
 
 	lock_take(&p->intake.lock);
 	waiting = proc_code_is_waiting(p->procs, PROC_CODE_JIT);
 	asking = proc_table_is_asking(p->procs);
+	asking_runtimes = proc_interp_is_asking(p->procs, now_ns);
 	lock_release(&p->intake.lock);
 	if (asking)
 		proc_reader_wake(p->reader);
 	wake_names(p);
+	if (asking_runtimes)
+		bell_ring(&p->runtimes_bell);
 	if (waiting && now_ns >= p->jit_due_ns) {
 		p->jit_due_ns = now_ns + JIT_STEP_NS;
 		bell_ring(&p->jit_bell);
@@ -205,6 +212,14 @@ static void names_turn(void *ctx)
 		interp_names_round(p->interp_names);
 }
 
+/* The drain rings when processes with a runtime were sampled, a symbol thread when a file with one is known. */
+static void runtimes_turn(void *ctx)
+{
+	struct exporter_pipeline *p = ctx;
+
+	bell_wait(&p->runtimes_bell, -1, 0, interp_processes_round(p->interp_processes));
+}
+
 /* A profile with kernel frames rings, and waits for it. */
 static void kernel_turn(void *ctx)
 {
@@ -292,7 +307,11 @@ static int build_kernel_memory(struct exporter_pipeline *p, struct errbuf *eb)
 		if (!p->kernel_memory[i])
 			return -EIO;
 	}
+	/* A bundle must replay anywhere: its frames are addresses, not ids of this run. */
+	if (!p->capture && exporter_options_interp(p->o, &p->interp, eb) < 0)
+		return -EINVAL;
 	p->runs = runs_new(&(struct runs_memory) {
+		.rows = p->interp ? p->kernel_memory[KEEPER_INTERP_PROCESSES] : NULL,
 		.buckets = p->kernel_memory[KEEPER_HEADS],
 		.n_buckets = s->maps[KEEPER_HEADS].n,
 		.words = p->kernel_memory[KEEPER_WORDS],
@@ -302,12 +321,26 @@ static int build_kernel_memory(struct exporter_pipeline *p, struct errbuf *eb)
 	return 0;
 }
 
+/* Processes that map the file are asked about now: they have waited for it. */
+static void note_runtime(struct exporter_pipeline *p, uint32_t binary)
+{
+	struct runtime_record record;
+
+	if (!p->interp || !binary_runtime(p->binaries, binary, &record))
+		return;
+	lock_take(&p->intake.lock);
+	proc_interp_settled(p->procs, binary);
+	lock_release(&p->intake.lock);
+	bell_ring(&p->runtimes_bell);
+}
+
 static void on_settled(void *ctx, uint32_t binary, bool unreadable)
 {
 	struct exporter_pipeline *p = ctx;
 
 	unwind_loader_settled(
 		p->unwind_loader, p->binaries, binary, unreadable, clock_monotonic_ns(p->clock));
+	note_runtime(p, binary);
 }
 
 static bool has_rows(void *ctx, uint32_t binary, const uint8_t content_id[SYMBOL_CONTENT_ID_LEN])
@@ -321,6 +354,7 @@ static void on_rows(void *ctx, uint32_t binary, const struct symbol_file *rows)
 	struct exporter_pipeline *p = ctx;
 
 	unwind_loader_rows(p->unwind_loader, binary, rows, clock_monotonic_ns(p->clock));
+	note_runtime(p, binary);
 }
 
 static void on_released(void *ctx, uint32_t binary)
@@ -331,6 +365,27 @@ static void on_released(void *ctx, uint32_t binary)
 static void on_found(void *ctx, uint32_t binary, const struct binary_file *file)
 {
 	unwind_loader_found(((struct exporter_pipeline *)ctx)->unwind_loader, binary, file);
+}
+
+static void build_interp(struct exporter_pipeline *p)
+{
+	p->interp_names = interp_names_new(&(struct interp_names_options) {
+		.procs = p->procs,
+		.procs_lock = &p->intake.lock,
+		.binaries = p->binaries,
+		.keeper = p->keeper,
+		.clock = p->clock,
+		.bell = &p->names_bell,
+	});
+	if (p->interp)
+		p->interp_processes = interp_processes_new(&(struct interp_processes_options) {
+			.table = p->procs,
+			.lock = &p->intake.lock,
+			.binaries = p->binaries,
+			.keeper = p->keeper,
+			.clock = p->clock,
+			.layouts = p->kernel_memory[KEEPER_INTERP_LAYOUTS],
+		});
 }
 
 static int build_names(struct exporter_pipeline *p, struct errbuf *eb)
@@ -382,7 +437,7 @@ static int build_names(struct exporter_pipeline *p, struct errbuf *eb)
 		.budget = &p->budgets[BUDGET_PROC],
 		.text_budget = &p->budgets[BUDGET_INTERP],
 		.lock = &p->intake.lock,
-		/* A bundle must replay anywhere: its frames are addresses, not ids of this run. */
+		.interp = p->interp,
 		.runs = p->capture ? NULL : p->runs,
 	});
 	intake_init(&p->intake, p->procs, p->stacks, p->logs, p->binaries);
@@ -404,14 +459,7 @@ static int build_names(struct exporter_pipeline *p, struct errbuf *eb)
 		.attacher_fd = p->setup->attacher_fd,
 		.bell = &p->jit_bell,
 	});
-	p->interp_names = interp_names_new(&(struct interp_names_options) {
-		.procs = p->procs,
-		.procs_lock = &p->intake.lock,
-		.binaries = p->binaries,
-		.keeper = p->keeper,
-		.clock = p->clock,
-		.bell = &p->names_bell,
-	});
+	build_interp(p);
 	if (p->o->kubernetes && p->setup->fetcher_fd > 0)
 		p->pods = pods_new(&(struct pods_options) {
 			.fetcher_fd = p->setup->fetcher_fd,
@@ -510,6 +558,8 @@ static int build(struct exporter_pipeline *p, struct errbuf *eb)
 	if (r == 0)
 		r = bell_init(&p->kernel_bell, eb);
 	if (r == 0)
+		r = bell_init(&p->runtimes_bell, eb);
+	if (r == 0)
 		r = exporter_options_labels(p->o, &p->labels, eb);
 	if (r == 0)
 		r = exporter_options_pod_labels(p->o, p->pod_labels, eb);
@@ -545,6 +595,7 @@ static void pipeline_free(struct exporter_pipeline **pp)
 	if (p->procs)
 		intake_done(&p->intake);
 	shadow_freep(&p->shadow);
+	interp_processes_freep(&p->interp_processes);
 	governor_freep(&p->governor);
 	proc_reader_freep(&p->reader);
 	proc_table_freep(&p->procs);
@@ -566,6 +617,7 @@ static void pipeline_free(struct exporter_pipeline **pp)
 	bell_done(&p->jit_bell);
 	bell_done(&p->names_bell);
 	bell_done(&p->kernel_bell);
+	bell_done(&p->runtimes_bell);
 	free(p);
 	*pp = NULL;
 }
@@ -590,6 +642,7 @@ static int start_threads(struct exporter_pipeline *p, struct errbuf *eb)
 		{true, {"kernel", kernel_turn, 0, false}},
 		{p->pods, {"pods", pods_turn, 0, false}},
 		{p->setup->fetcher_fd > 0 && p->o->debuginfod.n, {"fetch", fetch_turn, 0, false}},
+		{p->interp_processes, {"runtimes", runtimes_turn, 0, false}},
 		{p->shadow, {"shadow", shadow_turn, 0, false}},
 	};
 	int r = 0;
@@ -609,6 +662,7 @@ static size_t stop_threads(struct exporter_pipeline *p)
 	bell_close(&p->jit_bell);
 	bell_close(&p->names_bell);
 	bell_close(&p->kernel_bell);
+	bell_close(&p->runtimes_bell);
 	proc_reader_stop(p->reader);
 	binary_stop(p->binaries);
 	if (!p->replay) /* else the caller has more to ask of it */
@@ -672,7 +726,8 @@ static struct exporter_pipeline *pipeline_new(
 	p->setup = setup;
 	p->clock = &clock_system;
 	p->sample_clock = replay ? &p->replay_clock.clock : p->clock;
-	p->drain_bell.fd = p->jit_bell.fd = p->names_bell.fd = p->kernel_bell.fd = -1;
+	p->drain_bell.fd = p->jit_bell.fd = p->names_bell.fd = p->kernel_bell.fd =
+		p->runtimes_bell.fd = -1;
 	return p;
 }
 

@@ -151,6 +151,12 @@ void binary_labels(
 
 /* The runtime of a language that the file holds, refused or not; false: it holds none, or its symbol file was never made. */
 bool binary_runtime(struct binary_registry *r, uint32_t binary, struct runtime_record *ret);
+/* Of such a file: the ELF virtual address of a file offset in its executable mappings; false where none has it. */
+bool binary_runtime_vaddr(
+	struct binary_registry *r, uint32_t binary, uint64_t file_off, uint64_t *ret);
+/* The other way. */
+bool binary_runtime_offset(
+	struct binary_registry *r, uint32_t binary, uint64_t vaddr, uint64_t *ret);
 
 /* Ids above 0 and below this are in use or free. The bitmap has a bit for each id below n_ids, which is what
  * binary_n_ids said before it was made; ids from there on are kept. Those without a bit may be given to new binaries once they have been unused for a minute, since a response that is being made may

@@ -45,6 +45,7 @@ enum {
 	BINARY_SLOW_BYTES = 4 << 20,		 /* a file from which names take a while */
 	BINARY_MAX_INPUTS = 64,			 /* files kept open for their names */
 	BINARY_MAX_AT_WORK = BINARY_THREADS / 2, /* of one queue */
+	BINARY_MAX_CODE = 8,			 /* executable segments of a file with a runtime */
 	BINARY_MAX_MISSED = 256, /* objects of split units that are not there, when none was */
 };
 
@@ -68,6 +69,15 @@ struct binary_inputs {
 	uint64_t cpu_ns; /* spent on its rows */
 };
 
+/* The runtime that a file holds, and where the kernel maps its code (symbol_load_pages). */
+struct entry_runtime {
+	struct runtime_record record;
+	uint32_t n_code;
+	struct code_pages {
+		uint64_t vaddr, bytes, file_off;
+	} code[BINARY_MAX_CODE];
+};
+
 struct entry {
 	bool used;
 	enum binary_state state;
@@ -88,8 +98,8 @@ struct entry {
 	struct binary_file file;      /* where it was found last */
 	bool has_file, file_reported; /* file_reported: by the hook */
 	int64_t withdrawn_ns;
-	struct toolchain toolchain;	/* of its symbol file, also when that is evicted */
-	struct runtime_record *runtime; /* likewise; NULL: none is known */
+	struct toolchain toolchain;    /* of its symbol file, also when that is evicted */
+	struct entry_runtime *runtime; /* likewise; NULL: none is known */
 	/* identity */
 	uint8_t build_id[SYMBOL_BUILD_ID_MAX];
 	uint32_t build_id_len, dev_major, dev_minor;

@@ -171,9 +171,9 @@ static int size_maps(
 		{"unwind_binaries", N_BINARIES},
 		{"unwind_cache", UNWIND_CACHE_ANSWERS},
 		{"known_files", N_FILE_BUCKETS},
-		{"interp_layouts", INTERP_LAYOUTS},
-		{"interp_processes", N_BUCKETS},
-		{"interp_codes", N_CODES},
+		{"interp_layouts", o->interp ? INTERP_LAYOUTS : 1},
+		{"interp_processes", o->interp ? N_BUCKETS : 1},
+		{"interp_codes", o->interp ? N_CODES : 1},
 		{"scratch_cpu", preemptible ? SCRATCH_SLOTS : SCRATCH_ATOMIC_SLOTS},
 		{"near_cpu", preemptible ? SCRATCH_KINDS : 1},
 		{"kernel_cpus", preemptible ? SCRATCH_KINDS : 1},
@@ -199,6 +199,7 @@ static int configure(const struct loaded *l, const struct role_options *o)
 		.by_fp = o->by_frame_pointer,
 		.file_mask = N_FILE_BUCKETS - 1,
 		.bucket_mask = N_BUCKETS - 1,
+		.interp = o->interp && !o->by_frame_pointer,
 	};
 	struct bpf_map *m = map_of(l, ".rodata.config");
 	_cleanup_free_ struct abi_config *all = xcalloc(1, bpf_map__value_size(m));

@@ -223,6 +223,7 @@ uint64_t proc_object_word(struct proc_table *t, struct process *p, uint64_t word
 	uint32_t id = find_object(t, p, addr, time_ns);
 
 	assert_table_held(t);
+	p->has_objects = true;
 	if (!id) {
 		t->stats.objects_unknown++;
 		return ABI_INTERP(0, 0);

@@ -30,6 +30,7 @@ static void inherit_maps(struct proc_table *t, struct process *p, const struct p
 	maps_put(&own);
 	p->maps_complete = true;
 	p->is_heir = false;
+	proc_interp_inherit(p, from);
 	p->has_jvm |= from->has_jvm;
 	p->has_jit_code |= from->has_jit_code;
 	p->runtime = p->runtime ? p->runtime : from->runtime;

@@ -97,6 +97,7 @@ static void unlink_image(struct proc_table *t, struct process *p)
 void proc_image_free(struct proc_table *t, struct process *p)
 {
 	maps_put(&p->maps);
+	free(p->interp);
 	proc_text_put(&p->executable);
 	proc_text_put(&p->cmdline);
 	proc_text_put(&p->dump);
@@ -164,6 +165,7 @@ void proc_image_inherit(
 	p->executable = proc_text_ref(from->executable);
 	p->cmdline = proc_text_ref(from->cmdline);
 	p->maps = maps_ref(from->maps);
+	proc_interp_inherit(p, from);
 	p->maps_complete = from->maps_complete;
 	p->is_heir = p->parent && !from->maps_complete && !from->kernel_thread;
 	from->has_heirs |= p->is_heir;

@@ -20,6 +20,7 @@ void proc_add_mapping(
 		p->dump = proc_text_new(path, strlen(path));
 	}
 	proc_note_runtime(p, m, path);
+	proc_interp_note(t, p, m);
 	if (!p->executable && m->kind == MAPPING_FILE && path[0] == '/')
 		p->executable = proc_text_new(path, strlen(path));
 	/* A record and a line of maps may name one file by two ids: the one that is mapped last has a way to the file. */
@@ -134,6 +135,7 @@ void proc_take_maps(struct proc_table *t, struct process *p, const struct proc_a
 	}
 	p->maps = NULL;
 	p->has_moved_code = false;
+	proc_interp_read_begin(p);
 	take_executable(t, p, a);
 	for (size_t i = 0; i < a->n; i++)
 		add_line(t, p, &a->lines[i], a->text + a->lines[i].path);
@@ -142,6 +144,7 @@ void proc_take_maps(struct proc_table *t, struct process *p, const struct proc_a
 	/* What records told of while the rest was being read. */
 	proc_keep_maps(t, p, before, a->begun_ns, UINT64_MAX);
 	maps_put(&before);
+	proc_interp_read_end(t, p);
 	p->maps_complete = true;
 	proc_publish_soon(t, p);
 	note_miss(p);

@@ -11,6 +11,8 @@
  */
 #pragma once
 #include "exporter/binary/binary.h"
+#include "exporter/interp/refusals.h"
+#include "exporter/proc/runtime.h"
 #include "exporter/proc/asks.h"
 #include "exporter/sample/drain.h"
 #include "lib/base/budget.h"
@@ -32,6 +34,7 @@ struct proc_options {
 	struct budget *text_budget; /* of names of code objects; NULL: no limit */
 	struct lock *
 		lock; /* the owner's, under which the table is used; NULL: one thread alone uses it */
+	uint32_t interp; /* runtimes whose frames are walked: 1 << enum runtime_kind */
 	struct runs *
 		runs; /* where mappings are published for the kernel half; NULL: nowhere. Not owned */
 };
@@ -89,14 +92,6 @@ void proc_source(struct proc_table *t, struct process *p, const struct proc_plac
 	struct binary_source *ret);
 /* What the walker must know of the process: enum process_flags (bpf/process/heads.h). */
 uint32_t proc_flags(const struct process *p);
-/* The runtime of a language whose frames the kernel half walks in the process: its row is published. False: there is none. */
-struct proc_runtime {
-	uint32_t binary;  /* the file that holds it */
-	uint16_t kind;	  /* enum runtime_kind (exporter/symfile/runtime.h) */
-	uint32_t version; /* RUNTIME_VERSION */
-	uint64_t bias;	  /* of that file in the process: address less ELF virtual address */
-};
-bool proc_runtime(const struct process *p, struct proc_runtime *ret);
 /* A frame that the kernel half resolved: asks for the binary's symbols when they are missing. */
 void proc_note_native(struct proc_table *t, struct process *p, uint64_t word);
 struct proc_address {
@@ -194,13 +189,18 @@ struct proc_task_info {
 	const char *cgroup;	/* path */
 	const char *container_id, *container_name, *container_image, *pod, *namespace_,
 		*systemd_unit;
-	const char *compiler, *language; /* of the executable */
-	uint32_t exe_binary;		 /* its id; 0: not known */
-	const char *jit;		 /* the runtime whose JIT code the process has */
+	const char *compiler,
+		*language; /* of the executable; language: of the runtime whose frames it had, if any */
+	uint32_t exe_binary; /* its id; 0: not known */
+	const char *jit;     /* the runtime whose JIT code the process has */
 	const char *const
 		*pod_values; /* proc_options.n_pod_labels of them; NULL: its pod is not known */
 	char build_id[2 * SYMBOL_BUILD_ID_MAX +
 		      1]; /* of the executable; with proc_options.build_ids */
+	struct {
+		uint16_t kind, refusal; /* enum runtime_kind, interp_refusal; 0: none */
+		uint32_t version;
+	} interp; /* the language runtime of the process, walked or not */
 	bool kernel_thread, exited;
 };
 void proc_task_info(const struct proc_table *t, uint32_t task, struct proc_task_info *ret);
@@ -240,6 +240,8 @@ struct proc_stats {
 	uint64_t objects_waiting, objects_unknown;
 	uint64_t text_bytes; /* of names of code objects, now */
 	/* Mappings in kernel memory, its size, and how often it had no room for a process's mappings or for its head. */
+	uint64_t interp[N_RUNTIMES][PROC_N_INTERP_STATES];	/* processes, now */
+	uint64_t interp_refused[N_RUNTIMES][N_INTERP_REFUSALS]; /* images */
 	uint64_t published_bytes, published_capacity_bytes, unpublished_maps, unpublished_heads;
 };
 void proc_table_stats(const struct proc_table *t, struct proc_stats *ret);

@@ -3,6 +3,7 @@
  * A process image, as the process table's files share it.
  */
 #pragma once
+#include "bpf/interp/rows.h"
 #include "exporter/proc/asks.h"
 #include "exporter/proc/proc.h"
 
@@ -20,8 +21,27 @@ struct process_asks {
 
 /* The runtime of a language that one of its files holds (interp.c). */
 struct process_interp {
-	bool is_published; /* the kernel half has its row */
+	uint8_t state;	 /* enum proc_interp_state */
+	uint8_t refusal; /* enum interp_refusal */
+	uint8_t tries;
+	bool is_asked;	/* in the queue, or a reader has it; the process is referenced then */
+	bool is_unseen; /* the mappings are being taken anew */
+	uint16_t second_kind;
+	uint32_t second,
+		second_version; /* another one, which is refused; binary 0: there is none */
+	uint64_t map_start;	/* of the file's code */
+	int64_t due_ns;
 	struct proc_runtime runtime;
+	struct interp_process row; /* WALKED */
+	struct process *next;	   /* in the queue */
+};
+
+/* Refusals that were said, the last ones, and those that are to be. */
+enum { PROC_MAX_REFUSED_SAID = 256, PROC_MAX_REFUSED_NEW = 16 };
+struct proc_interp_said {
+	uint64_t said[PROC_MAX_REFUSED_SAID]; /* binary and reason */
+	uint32_t n, n_new;
+	struct proc_interp_binary new[PROC_MAX_REFUSED_NEW];
 };
 
 /* A string that several images share. */
@@ -88,5 +108,6 @@ struct process {
 	bool has_head;		     /* the kernel half may have its mappings */
 	bool to_publish;	     /* in the list of those whose mappings changed */
 	struct process *next_publish;
-	struct process_interp interp;
+	struct process_interp *interp; /* NULL: none of its files has one */
+	bool has_objects;	       /* frames of that one's language were sampled */
 };

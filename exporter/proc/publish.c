@@ -53,6 +53,13 @@ void proc_unpublish(struct proc_table *t, struct process *p)
 	p->has_head = false;
 }
 
+void proc_publish_now(struct proc_table *t, struct process *p)
+{
+	if (t->o.runs && p->image)
+		p->has_head |= runs_set(t->o.runs, p->pid, p->image, maps_run(p->maps, t->o.runs),
+			proc_flags(p), proc_interp_row(p));
+}
+
 void proc_publish(struct proc_table *t, uint64_t now_ns)
 {
 	while (t->publish_list) {
@@ -61,9 +68,10 @@ void proc_publish(struct proc_table *t, uint64_t now_ns)
 		t->publish_list = p->next_publish;
 		p->next_publish = NULL;
 		p->to_publish = false;
-		if (!p->exited)
-			p->has_head |= runs_set(t->o.runs, p->pid, p->image,
-				maps_run(p->maps, t->o.runs), proc_flags(p));
+		if (p->exited)
+			continue;
+		proc_publish_now(t, p);
+		proc_interp_ask(t, p);
 	}
 	if (t->o.runs)
 		runs_expire(t->o.runs, now_ns);

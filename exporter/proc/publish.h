@@ -13,5 +13,7 @@ void proc_publish_soon(struct proc_table *t, struct process *p);
 void proc_publish_child(struct proc_table *t, struct process *p);
 /* The image ended or lost its mappings. */
 void proc_unpublish(struct proc_table *t, struct process *p);
+/* Tells the kernel half of one, now. */
+void proc_publish_now(struct proc_table *t, struct process *p);
 /* Tells the kernel half of all changes since the last call. */
 void proc_publish(struct proc_table *t, uint64_t now_ns);

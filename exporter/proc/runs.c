@@ -147,7 +147,23 @@ static struct process_bucket *bucket_of(const struct runs *r, uint32_t pid)
 	return &r->m.buckets[pid & (r->m.n_buckets - 1)];
 }
 
-bool runs_set(struct runs *r, uint32_t pid, uint64_t image, uint64_t run, uint32_t flags)
+/* A row is written while its head does not have the flag. */
+static uint32_t set_row(struct process_head *h, struct interp_process *to, uint64_t image,
+	const struct interp_process *row)
+{
+	struct interp_process ours = *row;
+
+	ours.image = image;
+	if (h->flags & PROCESS_INTERP && memcmp(to, &ours, sizeof(ours)) == 0)
+		return PROCESS_INTERP;
+	__atomic_store_n(&h->flags, h->flags & ~(uint32_t)PROCESS_INTERP, __ATOMIC_SEQ_CST);
+	*to = ours;
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+	return PROCESS_INTERP;
+}
+
+bool runs_set(struct runs *r, uint32_t pid, uint64_t image, uint64_t run, uint32_t flags,
+	const struct interp_process *row)
 {
 	struct process_bucket *b = bucket_of(r, pid);
 	uint32_t i = process_claim(b, pid);
@@ -160,6 +176,8 @@ bool runs_set(struct runs *r, uint32_t pid, uint64_t image, uint64_t run, uint32
 	h = &b->heads[i];
 	if (h->image != image)
 		process_begin(h, image);
+	if (row && r->m.rows)
+		flags |= set_row(h, &r->m.rows[b - r->m.buckets].rows[i], image, row);
 	h->flags = flags | ++r->serial << PROCESS_SERIAL_SHIFT;
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 	process_set_run(h, image, run);

@@ -4,6 +4,7 @@
  * memory is given by the caller, a mapping of BPF maps or plain memory; nothing here calls the kernel. Owned by the drain thread.
  */
 #pragma once
+#include "bpf/interp/rows.h"
 #include "bpf/process/heads.h"
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,6 +17,7 @@ struct runs_memory {
 	uint32_t n_buckets; /* a power of two */
 	uint64_t *words;
 	uint32_t n_words;
+	struct interp_bucket *rows; /* of runtimes, as many as buckets; NULL: none are published */
 };
 
 /* Heads and words must be zero. */
@@ -29,8 +31,10 @@ void runs_release(struct runs *r, uint64_t run);
 /* The time is now_ns: gives back what was released long enough ago. */
 void runs_expire(struct runs *r, uint64_t now_ns);
 
-/* The image's head names this run from now on (0: none); false when the bucket of the pid is full (counted). */
-bool runs_set(struct runs *r, uint32_t pid, uint64_t image, uint64_t run, uint32_t flags);
+/* The image's head names this run from now on (0: none), and has this row of its runtime (NULL: none; the image in it does not count);
+ * false when the bucket of the pid is full (counted). */
+bool runs_set(struct runs *r, uint32_t pid, uint64_t image, uint64_t run, uint32_t flags,
+	const struct interp_process *row);
 /* The image of the pid's head, which may have been made in the kernel; 0 when it has none. */
 uint64_t runs_image(const struct runs *r, uint32_t pid);
 /* The head of that image goes, if there is one. */

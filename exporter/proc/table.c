@@ -43,6 +43,7 @@ void proc_table_freep(struct proc_table **tp)
 
 	if (!t)
 		return;
+	proc_interp_done(t);
 	proc_asks_done(t);
 	proc_tasks_done(t);
 	proc_addresses_done(t);
@@ -202,8 +203,11 @@ void proc_table_stats(const struct proc_table *t, struct proc_stats *ret)
 	*ret = t->stats;
 	ret->tracked = t->n_live;
 	ret->mappings = 0;
-	for (const struct process *p = t->all; p; p = p->next)
+	for (const struct process *p = t->all; p; p = p->next) {
 		ret->mappings += maps_count(p->maps);
+		if (p->interp && !p->exited)
+			ret->interp[p->interp->runtime.kind][p->interp->state]++;
+	}
 	ret->tasks = t->by_task.n_used + 1;
 	ret->addresses = t->by_address.n_used;
 	ret->code_waiting = t->waiting[PROC_CODE_JIT].n;

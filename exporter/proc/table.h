@@ -106,6 +106,9 @@ struct proc_table {
 		uint64_t filled_ns;
 	} reads, roots;
 	struct process *publish_list;
+	struct proc_interp_said interp_said;
+	struct process *interp_head,
+		*interp_tail;	/* to be asked for their runtime's state; referenced */
 	uint64_t now_ns;	/* of the newest record or side-band record */
 	struct pod_table *pods; /* NULL: none known */
 	struct proc_stats stats;
@@ -160,6 +163,21 @@ void proc_want_executable(struct proc_table *t, struct process *p);
 void proc_note_runtime(struct process *p, const struct mapping *m, const char *path);
 /* The name of the runtime whose JIT code the process has: "" none, "other" when it is not known. */
 const char *proc_jit_name(const struct process *p);
+
+/* interp.c */
+/* What a mapping says of a runtime in the process. */
+void proc_interp_note(struct proc_table *t, struct process *p, const struct mapping *m);
+/* A child has what its parent has. */
+void proc_interp_inherit(struct process *p, const struct process *from);
+/* Around taking all mappings anew. */
+void proc_interp_read_begin(struct process *p);
+void proc_interp_read_end(struct proc_table *t, struct process *p);
+/* Asks for the state of its runtime, if it has one and that is not known. */
+void proc_interp_ask(struct proc_table *t, struct process *p);
+/* The row to be published; NULL: none. */
+const struct interp_process *proc_interp_row(const struct process *p);
+void proc_interp_refuse(struct proc_table *t, struct process *p, uint32_t refusal);
+void proc_interp_done(struct proc_table *t);
 
 /* asks.c */
 /* Asks, unless that is asked already. */

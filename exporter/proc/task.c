@@ -201,13 +201,20 @@ void proc_task_info(const struct proc_table *t, uint32_t task, struct proc_task_
 		.systemd_unit = c->systemd_unit,
 		.pod_values = k->cgroup ? k->cgroup->pod_values : NULL,
 		.compiler = labels.compiler,
-		.language = labels.language,
+		.language = p->has_objects && p->interp ? runtime_name(p->interp->runtime.kind)
+							: labels.language,
 		.exe_binary = p->exe_binary,
 		.jit = proc_jit_name(p),
 		.kernel_thread = p->kernel_thread,
 		.exited = p->exited,
 	};
 	memcpy(ret->build_id, labels.build_id, sizeof(ret->build_id));
+	if (!p->interp || p->interp->state == PROC_INTERP_NONE)
+		return;
+	ret->interp.kind = p->interp->runtime.kind;
+	ret->interp.version = p->interp->runtime.version;
+	if (p->interp->state == PROC_INTERP_REFUSED)
+		ret->interp.refusal = p->interp->refusal;
 }
 
 const char *proc_comm(const struct proc_table *t, const struct process *p)

@@ -37,6 +37,13 @@ http_handler_fn serve_unwind;
 void serve_put_stacks(const struct serve *s, struct bytes *out);
 /* sonde_stacks_total and what belongs to it. The pipeline's lock is held. */
 void serve_collect_stacks_locked(struct metrics_writer *w, const struct serve *s);
+/* runtimes.c: language runtimes */
+enum { SERVE_VERSION_BYTES = 24 };
+/* "3.11.2"; "3.9" where the patch is not known. */
+void serve_runtime_version(uint32_t version, char ret[SERVE_VERSION_BYTES]);
+/* A table of the files that hold one; nothing when none does. */
+void serve_put_runtimes(const struct serve *s, struct bytes *out);
+void serve_collect_runtimes(struct metrics_writer *w, const struct proc_stats *p);
 /* reads.c: what is read of processes and files */
 void serve_collect_reads(struct metrics_writer *w, const struct serve *s);
 /* A table of what hangs; nothing when nothing does. */

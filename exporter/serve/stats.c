@@ -691,6 +691,7 @@ static void collect(struct metrics_writer *w, void *arg)
 	collect_drain(w, &d);
 	collect_cost(w, s, &d);
 	collect_proc(w, &p);
+	serve_collect_runtimes(w, &p);
 	serve_collect_reads(w, s);
 	collect_binary(w, s->o.binaries);
 	collect_symbolizer(w, s->o.source->symbolizer);

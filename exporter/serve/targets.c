@@ -3,6 +3,7 @@
  * GET /targets: what runs here as Prometheus HTTP service discovery, so that a scraper can have one target per process,
  * container or unit. A group is listed when it used CPU lately.
  */
+#include "exporter/interp/refusals.h"
 #include "exporter/serve/internal.h"
 #include "lib/base/alloc.h"
 #include "lib/json/write.h"
@@ -167,6 +168,17 @@ static void put_number(struct json *j, const char *name, uint64_t value)
 	json_kv_string(j, name, text);
 }
 
+/* The language runtime, and why its frames do not stand in stacks. */
+static void put_runtime(struct json *j, const struct proc_task_info *info)
+{
+	char version[SERVE_VERSION_BYTES];
+
+	serve_runtime_version(info->interp.version, version);
+	put_meta(j, "__meta_process_runtime", runtime_name(info->interp.kind));
+	put_meta(j, "__meta_process_runtime_version", version);
+	put_meta(j, "__meta_process_runtime_refused", interp_refusal_text(info->interp.refusal));
+}
+
 static void put_group(struct json *j, const struct listing *l, const struct group *g,
 	const char *host, int64_t epoch_ns)
 {
@@ -187,6 +199,7 @@ static void put_group(struct json *j, const struct listing *l, const struct grou
 		put_meta(j, "__meta_process_executable", info->executable);
 		put_meta(j, "__meta_process_cmdline", info->cmdline);
 		put_meta(j, "__meta_process_cgroup", info->cgroup);
+		put_runtime(j, info);
 		put_number(j, "__meta_process_start_time",
 			(uint64_t)MAX((epoch_ns + (int64_t)info->start_ns) / NS_PER_S, 0));
 	} else if (l->by == BY_CONTAINER) {

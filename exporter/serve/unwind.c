@@ -322,6 +322,7 @@ void serve_unwind(struct http_request *r, void *arg)
 	lock_release(s->o.source->lock);
 	for (size_t i = 0; i < MIN(n_binaries, (size_t)MAX_ROWS); i++)
 		binary_info(s->o.binaries, binaries[i].o.binary, &binaries[i].info);
+	serve_put_runtimes(s, &out);
 	put_programs(&out, counted_type(s), programs, n_programs);
 	put_binaries(&out, counted_type(s), binaries, n_binaries);
 	serve_put_hanging(s, &out);

@@ -33,6 +33,11 @@ enum python_offset {
 	PYTHON_BYTES_LENGTH,
 	PYTHON_BYTES_DATA,
 	PYTHON_CODE_GENERATION, /* from 3.14, of the interpreter: rises when a code object goes */
+	PYTHON_INTERPRETERS,	/* from 3.7, of _PyRuntime: the first interpreter */
+	PYTHON_INTERPRETER_NEXT,
+	PYTHON_INTERPRETER_THREADS, /* its first thread */
+	PYTHON_THREAD_NEXT,
+	PYTHON_THREAD_INTERPRETER,
 	N_PYTHON_OFFSETS
 };
 _Static_assert((int)N_PYTHON_OFFSETS <= RUNTIME_MAX_OFFSETS, "offsets fit the record");

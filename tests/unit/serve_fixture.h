@@ -5,6 +5,7 @@
 #pragma once
 #include "exporter/walk/deferred.h"
 #include "exporter/options.h"
+#include "exporter/proc/interp.h"
 #include "exporter/sample/outcomes.h"
 #include "exporter/walk/unwind_loader.h"
 #include "exporter/serve/serve.h"
@@ -182,6 +183,22 @@ void deferred_stats(const struct deferred *d, struct deferred_stats *ret)
 {
 	(void)d;
 	*ret = (struct deferred_stats) {.whole = 1};
+}
+
+size_t proc_interp_binaries(
+	_unused_ const struct proc_table *t, struct proc_interp_binary *ret, size_t max)
+{
+	assert_true(max >= 2);
+	ret[0] = (struct proc_interp_binary) {.binary = 3,
+		.kind = RUNTIME_PYTHON,
+		.version = RUNTIME_VERSION(3, 11, 2),
+		.n = {[PROC_INTERP_WALKED] = 7}};
+	ret[1] = (struct proc_interp_binary) {.binary = 4,
+		.kind = RUNTIME_PYTHON,
+		.version = RUNTIME_VERSION(3, 99, 0),
+		.refusal = RUNTIME_UNKNOWN_VERSION,
+		.n = {[PROC_INTERP_REFUSED] = 1}};
+	return 2;
 }
 
 void binary_info(struct binary_registry *r, uint32_t binary, struct binary_info *ret)

@@ -67,8 +67,8 @@ static void names_setup(struct names_fixture *x)
 	x->keeper.copy = fake_copy;
 	binary = binary_get(x->f.registry, &id);
 	assert_int_not_equal(binary, 0);
-	x->f.registry->entries[binary]->runtime = xmalloc(sizeof(struct runtime_record));
-	*x->f.registry->entries[binary]->runtime = python_record;
+	x->f.registry->entries[binary]->runtime = xcalloc(1, sizeof(struct entry_runtime));
+	x->f.registry->entries[binary]->runtime->record = python_record;
 	x->names = interp_names_new(&(struct interp_names_options) {.procs = x->f.t,
 		.procs_lock = &x->lock,
 		.binaries = x->f.registry,
@@ -76,8 +76,9 @@ static void names_setup(struct names_fixture *x)
 		.clock = &x->f.clock.clock});
 	x->r = record(PID, START_MS, 0, 1000100);
 	x->p = proc_table_of_record(x->f.t, &x->r);
-	x->p->interp.is_published = true;
-	x->p->interp.runtime = (struct proc_runtime) {.binary = binary,
+	x->p->interp = xcalloc(1, sizeof(*x->p->interp));
+	x->p->interp->state = PROC_INTERP_WALKED;
+	x->p->interp->runtime = (struct proc_runtime) {.binary = binary,
 		.kind = RUNTIME_PYTHON,
 		.version = python_record.version,
 		.bias = BIAS};
@@ -231,12 +232,12 @@ static void a_process_without_a_known_runtime(void **state)
 
 	(void)state;
 	names_setup(&x);
-	x.p->interp.is_published = false;
+	x.p->interp->state = PROC_INTERP_WAITING;
 	id = see(&x, BASE + CODE, 10);
 	interp_names_round(x.names);
 	assert_null(text_of(&x, id));
 	assert_int_equal(x.n_copies, 0);
-	x.p->interp.is_published = true;
+	x.p->interp->state = PROC_INTERP_WALKED;
 	interp_names_round(x.names);
 	assert_non_null(text_of(&x, id));
 	names_teardown(&x);

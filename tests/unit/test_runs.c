@@ -149,12 +149,12 @@ static void each_publication_has_a_number(void **state)
 	uint32_t flags;
 
 	(void)state;
-	assert_true(runs_set(r, 5, image, run, PROCESS_JIT_NO_FP));
+	assert_true(runs_set(r, 5, image, run, PROCESS_JIT_NO_FP, NULL));
 	h = &buckets[1].heads[process_find(&buckets[1], 5)];
 	flags = h->flags;
 	assert_true(flags & PROCESS_JIT_NO_FP);
-	assert_true(runs_set(r, 9, image, run, 0));
-	assert_true(runs_set(r, 5, image, run, PROCESS_JIT_NO_FP));
+	assert_true(runs_set(r, 9, image, run, 0, NULL));
+	assert_true(runs_set(r, 5, image, run, PROCESS_JIT_NO_FP, NULL));
 	assert_true(h->flags != flags && h->flags & PROCESS_JIT_NO_FP);
 	runs_freep(&r);
 }
@@ -203,7 +203,7 @@ static void heads_tell_images_apart(void **state)
 	(void)state;
 	assert_int_equal(process_image_start(second, 2), 1000);
 	run = runs_alloc(r, 2, &at);
-	assert_true(runs_set(r, 5, first, run, 0));
+	assert_true(runs_set(r, 5, first, run, 0, NULL));
 	h = &buckets[1].heads[process_find(&buckets[1], 5)];
 	assert_true((process_run(h, first) & ~PROCESS_RUN_TAG_MASK) == run);
 	assert_true(process_run(h, second) == 0);
@@ -217,9 +217,9 @@ static void heads_tell_images_apart(void **state)
 	assert_true(runs_image(r, 5) == 0);
 	/* a bucket has four heads */
 	for (uint32_t pid = 4; pid <= 16; pid += 4)
-		assert_true(runs_set(r, pid, first, run, 0));
-	assert_false(runs_set(r, 20, first, run, 0));
-	assert_true(runs_set(r, 21, first, run, 0));
+		assert_true(runs_set(r, pid, first, run, 0, NULL));
+	assert_false(runs_set(r, 20, first, run, 0, NULL));
+	assert_true(runs_set(r, 21, first, run, 0, NULL));
 	runs_stats(r, &s);
 	assert_int_equal(s.no_head, 1);
 	runs_freep(&r);

@@ -11,6 +11,10 @@
 	[PYTHON_THREAD_FRAME] = frame, [PYTHON_THREAD_CFRAME] = cframe, [PYTHON_THREAD_ID] = id, \
 	[PYTHON_THREAD_NATIVE_ID] = native_id, [PYTHON_THREAD_BASE_FRAME] = NO,                  \
 	[PYTHON_CODE_GENERATION] = NO
+#define THREADS(interpreters, threads)                                       \
+	[PYTHON_INTERPRETERS] = interpreters, [PYTHON_INTERPRETER_NEXT] = 0, \
+	[PYTHON_INTERPRETER_THREADS] = threads, [PYTHON_THREAD_NEXT] = 8,    \
+	[PYTHON_THREAD_INTERPRETER] = 16
 #define CFRAME(frame, back) [PYTHON_CFRAME_FRAME] = frame, [PYTHON_CFRAME_BACK] = back
 #define FRAME(code, back, position, owner, is_entry)                      \
 	[PYTHON_FRAME_CODE] = code, [PYTHON_FRAME_BACK] = back,           \
@@ -27,25 +31,30 @@
 
 static const struct python_layout layouts[] = {
 	{6, 0, 144, 0,
-		{THREAD(24, NO, 152, NO), CFRAME(NO, NO), FRAME(32, 24, 120, NO, NO),
-			CODE(36, 96, 104, NO, 112, NO), OBJECTS(48, 72)}},
+		{THREAD(24, NO, 152, NO), THREADS(NO, 8), CFRAME(NO, NO),
+			FRAME(32, 24, 120, NO, NO), CODE(36, 96, 104, NO, 112, NO),
+			OBJECTS(48, 72)}},
 	{7, 1520, 144, 1504,
-		{THREAD(24, NO, 176, NO), CFRAME(NO, NO), FRAME(32, 24, 104, NO, NO),
-			CODE(36, 96, 104, NO, 112, NO), OBJECTS(48, 72)}},
+		{THREAD(24, NO, 176, NO), THREADS(24, 8), CFRAME(NO, NO),
+			FRAME(32, 24, 104, NO, NO), CODE(36, 96, 104, NO, 112, NO),
+			OBJECTS(48, 72)}},
 	{8, 1464, 176, 1392,
-		{THREAD(24, NO, 176, NO), CFRAME(NO, NO), FRAME(32, 24, 104, NO, NO),
-			CODE(40, 104, 112, NO, 120, NO), OBJECTS(48, 72)}},
+		{THREAD(24, NO, 176, NO), THREADS(32, 8), CFRAME(NO, NO),
+			FRAME(32, 24, 104, NO, NO), CODE(40, 104, 112, NO, 120, NO),
+			OBJECTS(48, 72)}},
 	{9, 656, 176, 584,
-		{THREAD(24, NO, 176, NO), CFRAME(NO, NO), FRAME(32, 24, 104, NO, NO),
-			CODE(40, 104, 112, NO, 120, NO), OBJECTS(48, 72)}},
+		{THREAD(24, NO, 176, NO), THREADS(32, 8), CFRAME(NO, NO),
+			FRAME(32, 24, 104, NO, NO), CODE(40, 104, 112, NO, 120, NO),
+			OBJECTS(48, 72)}},
 	{10, 672, 176, 584,
-		{THREAD(24, 48, 176, NO), CFRAME(NO, 8), FRAME(32, 24, 96, NO, NO),
+		{THREAD(24, 48, 176, NO), THREADS(32, 8), CFRAME(NO, 8), FRAME(32, 24, 96, NO, NO),
 			CODE(40, 104, 112, NO, 120, NO), OBJECTS(48, 72)}},
 	{11, 0x28b20, 184, 592,
-		{THREAD(NO, 56, 152, 160), CFRAME(8, 16), FRAME(32, 48, 56, 69, 68),
-			CODE(72, 112, 120, 128, 136, 184), OBJECTS(48, 72)}},
+		{THREAD(NO, 56, 152, 160), THREADS(40, 16), CFRAME(8, 16),
+			FRAME(32, 48, 56, 69, 68), CODE(72, 112, 120, 128, 136, 184),
+			OBJECTS(48, 72)}},
 	{12, 0, 192, 1544,
-		{THREAD(NO, 56, 136, 144), CFRAME(0, 8), FRAME(0, 8, 56, 70, NO),
+		{THREAD(NO, 56, 136, 144), THREADS(40, 72), CFRAME(0, 8), FRAME(0, 8, 56, 70, NO),
 			CODE(68, 112, 120, 128, 136, 192), OBJECTS(40, 56)}},
 };
 
@@ -71,27 +80,32 @@ static const struct {
 	uint8_t what; /* enum python_offset */
 	uint8_t word[N_MINORS];
 } words[] = {
-	{PYTHON_THREAD_FRAME, {23, 26, 26}},	 /* thread_state.current_frame */
-	{PYTHON_THREAD_BASE_FRAME, {0, 0, 27}},	 /* thread_state.base_frame */
-	{PYTHON_THREAD_ID, {24, 27, 30}},	 /* thread_state.thread_id */
-	{PYTHON_THREAD_NATIVE_ID, {25, 28, 31}}, /* thread_state.native_thread_id */
-	{PYTHON_FRAME_BACK, {29, 32, 40}},	 /* interpreter_frame.previous */
-	{PYTHON_FRAME_CODE, {30, 33, 41}},	 /* interpreter_frame.executable */
-	{PYTHON_FRAME_POSITION, {31, 34, 42}},	 /* interpreter_frame.instr_ptr */
-	{PYTHON_FRAME_OWNER, {33, 36, 44}},	 /* interpreter_frame.owner */
-	{PYTHON_CODE_FILE, {35, 40, 48}},	 /* code_object.filename */
-	{PYTHON_CODE_NAME, {36, 41, 49}},	 /* code_object.name */
-	{PYTHON_CODE_QUALNAME, {37, 42, 50}},	 /* code_object.qualname */
-	{PYTHON_CODE_LINES, {38, 43, 51}},	 /* code_object.linetable */
-	{PYTHON_CODE_FIRST_LINE, {39, 44, 52}},	 /* code_object.firstlineno */
-	{PYTHON_CODE_START, {43, 48, 56}},	 /* code_object.co_code_adaptive */
-	{PYTHON_OBJECT_TYPE, {45, 51, 59}},	 /* pyobject.ob_type */
-	{PYTHON_BYTES_LENGTH, {65, 75, 87}},	 /* bytes_object.ob_size */
-	{PYTHON_BYTES_DATA, {66, 76, 88}},	 /* bytes_object.ob_sval */
-	{PYTHON_STR_STATE, {68, 78, 90}},	 /* unicode_object.state */
-	{PYTHON_STR_LENGTH, {69, 79, 91}},	 /* unicode_object.length */
-	{PYTHON_STR_ASCII, {70, 80, 92}},	 /* unicode_object.asciiobject_size */
-	{PYTHON_CODE_GENERATION, {0, 20, 20}},	 /* interpreter_state.code_object_generation */
+	{PYTHON_THREAD_FRAME, {23, 26, 26}},	   /* thread_state.current_frame */
+	{PYTHON_THREAD_BASE_FRAME, {0, 0, 27}},	   /* thread_state.base_frame */
+	{PYTHON_THREAD_ID, {24, 27, 30}},	   /* thread_state.thread_id */
+	{PYTHON_THREAD_NATIVE_ID, {25, 28, 31}},   /* thread_state.native_thread_id */
+	{PYTHON_FRAME_BACK, {29, 32, 40}},	   /* interpreter_frame.previous */
+	{PYTHON_FRAME_CODE, {30, 33, 41}},	   /* interpreter_frame.executable */
+	{PYTHON_FRAME_POSITION, {31, 34, 42}},	   /* interpreter_frame.instr_ptr */
+	{PYTHON_FRAME_OWNER, {33, 36, 44}},	   /* interpreter_frame.owner */
+	{PYTHON_CODE_FILE, {35, 40, 48}},	   /* code_object.filename */
+	{PYTHON_CODE_NAME, {36, 41, 49}},	   /* code_object.name */
+	{PYTHON_CODE_QUALNAME, {37, 42, 50}},	   /* code_object.qualname */
+	{PYTHON_CODE_LINES, {38, 43, 51}},	   /* code_object.linetable */
+	{PYTHON_CODE_FIRST_LINE, {39, 44, 52}},	   /* code_object.firstlineno */
+	{PYTHON_CODE_START, {43, 48, 56}},	   /* code_object.co_code_adaptive */
+	{PYTHON_OBJECT_TYPE, {45, 51, 59}},	   /* pyobject.ob_type */
+	{PYTHON_BYTES_LENGTH, {65, 75, 87}},	   /* bytes_object.ob_size */
+	{PYTHON_BYTES_DATA, {66, 76, 88}},	   /* bytes_object.ob_sval */
+	{PYTHON_STR_STATE, {68, 78, 90}},	   /* unicode_object.state */
+	{PYTHON_STR_LENGTH, {69, 79, 91}},	   /* unicode_object.length */
+	{PYTHON_STR_ASCII, {70, 80, 92}},	   /* unicode_object.asciiobject_size */
+	{PYTHON_CODE_GENERATION, {0, 20, 20}},	   /* interpreter_state.code_object_generation */
+	{PYTHON_INTERPRETERS, {5, 5, 5}},	   /* runtime_state.interpreters_head */
+	{PYTHON_INTERPRETER_NEXT, {8, 8, 8}},	   /* interpreter_state.next */
+	{PYTHON_INTERPRETER_THREADS, {9, 9, 9}},   /* interpreter_state.threads_head */
+	{PYTHON_THREAD_NEXT, {21, 24, 24}},	   /* thread_state.next */
+	{PYTHON_THREAD_INTERPRETER, {22, 25, 25}}, /* thread_state.interp */
 };
 /* Up to 3.14 the size of a PyCompactUnicodeObject is not in it: two words more than of a PyASCIIObject, as in all versions from 3.12. */
 enum { COMPACT_MORE = 16 };

@@ -17,6 +17,9 @@
 #if PY_VERSION_HEX >= 0x030b0000
 #include <internal/pycore_frame.h>
 #endif
+#if PY_VERSION_HEX >= 0x03090000
+#include <internal/pycore_interp.h>
+#endif
 #include "exporter/parser/runtime/python_layouts.h"
 
 #if PY_VERSION_HEX >= 0x030b0000
@@ -36,6 +39,12 @@ static void check(const char *what, unsigned long ours, unsigned long theirs)
 	n_differences++;
 }
 
+#if PY_VERSION_HEX >= 0x030b0000
+#define INTERPRETER_THREADS threads.head
+#else
+#define INTERPRETER_THREADS tstate_head
+#endif
+
 #if PY_VERSION_HEX < 0x030d0000
 static void check_version(void)
 {
@@ -50,6 +59,15 @@ static void check_version(void)
 #define CHECK_NONE(what) check(#what, l->offsets[PYTHON_##what], RUNTIME_NO_FIELD)
 	check("code_bytes", l->code_bytes, CODE_BYTES);
 	CHECK(THREAD_ID, PyThreadState, thread_id);
+	CHECK(THREAD_NEXT, PyThreadState, next);
+	CHECK(THREAD_INTERPRETER, PyThreadState, interp);
+	CHECK(INTERPRETER_NEXT, PyInterpreterState, next);
+	CHECK(INTERPRETER_THREADS, PyInterpreterState, INTERPRETER_THREADS);
+#if PY_MINOR_VERSION >= 7
+	CHECK(INTERPRETERS, _PyRuntimeState, interpreters.head);
+#else
+	CHECK_NONE(INTERPRETERS);
+#endif
 	CHECK(CODE_FIRST_LINE, PyCodeObject, co_firstlineno);
 	CHECK(CODE_FILE, PyCodeObject, co_filename);
 	CHECK(CODE_NAME, PyCodeObject, co_name);
@@ -122,6 +140,11 @@ static void check_version(void)
 	}
 #define CHECK(what, field) check(#what, offsets[PYTHON_##what], d.fields.field)
 	CHECK(THREAD_FRAME, thread_state.current_frame);
+	CHECK(INTERPRETERS, runtime_state.interpreters_head);
+	CHECK(INTERPRETER_NEXT, interpreter_state.next);
+	CHECK(INTERPRETER_THREADS, interpreter_state.threads_head);
+	CHECK(THREAD_NEXT, thread_state.next);
+	CHECK(THREAD_INTERPRETER, thread_state.interp);
 	CHECK(THREAD_ID, thread_state.thread_id);
 	CHECK(THREAD_NATIVE_ID, thread_state.native_thread_id);
 	CHECK(FRAME_BACK, interpreter_frame.previous);

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The words and sentences of refusals.
+ */
+#include "exporter/interp/refusals.h"
+
+const char *interp_refusal_name(uint32_t refusal)
+{
+	static const char *const names[N_INTERP_REFUSALS] = {
+		[RUNTIME_UNKNOWN_VERSION] = "unknown_version",
+		[RUNTIME_UNLIKE_VERSION] = "unlike_version",
+		[RUNTIME_NO_STATE] = "no_state",
+		[RUNTIME_FREE_THREADED] = "free_threaded",
+		[INTERP_REFUSED_SECOND] = "second_runtime",
+		[INTERP_REFUSED_KEYS] = "thread_keys",
+		[INTERP_REFUSED_UNLIKE] = "unlike_process",
+		[INTERP_REFUSED_LAYOUTS] = "layouts",
+		[INTERP_REFUSED_MEMORY] = "memory",
+	};
+
+	return refusal < N_INTERP_REFUSALS && names[refusal] ? names[refusal] : "";
+}
+
+const char *interp_refusal_text(uint32_t refusal)
+{
+	switch (refusal) {
+	case INTERP_REFUSED_SECOND: return "the process has another runtime too, which came first";
+	case INTERP_REFUSED_KEYS:
+		return "where threads keep values of this thread key is not known";
+	case INTERP_REFUSED_UNLIKE:
+		return "no thread of the process has its state where it should be";
+	case INTERP_REFUSED_LAYOUTS: return "too many different versions run at once";
+	case INTERP_REFUSED_MEMORY: return "the memory of the process cannot be read";
+	default: return runtime_refusal_text(refusal);
+	}
+}
