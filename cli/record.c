@@ -26,6 +26,7 @@ enum { TICK_MS = 100 };
 struct record_options {
 	struct cli_server_options server;
 	const char *type, *output, *window, *start_on, *stop_on;
+	const char *interp_frames; /* NULL: as the exporter has it */
 	struct option_list pids, cgroups, comms;
 	uint64_t frequency, min_samples;
 	int64_t duration_ms;
@@ -76,6 +77,11 @@ static const struct option_spec specs[] = {
 	{"stop-on", OPTION_CHOICE, AT(stop_on), .value = "USR1|USR2",
 		.help = "Stops the recording. The same signal as --start-on turns it on and off."},
 	{"lines", OPTION_BOOL, AT(lines), .help = "With source lines and inlined functions."},
+	{"interp.frames", OPTION_CHOICE, AT(interp_frames), .value = "fold|keep|only",
+		.help = "What the profile has of an interpreter around the frames of its language. "
+			"fold: one frame for each run of its own native frames. keep: all. only: "
+			"the language's frames alone. Default: as the exporter, which folds unless "
+			"its own flag of this name says otherwise."},
 	{"max-lost", OPTION_DOUBLE, AT(max_lost), .value = "SHARE", .fallback = "0.05", .min = 0,
 		.max = 1,
 		.help = "Fails when a larger share of the samples was lost; the profile is written "
@@ -164,6 +170,8 @@ static void put_filter(const struct recording *k, struct bytes *out)
 	char pid[16];
 
 	bytes_put_str(out, o->lines ? "&symbolize=lines" : "");
+	if (o->interp_frames)
+		put_parameter(out, "interp", o->interp_frames);
 	for (size_t i = 0; i < o->pids.n; i++)
 		put_parameter(out, "pid", o->pids.items[i]);
 	snprintf(pid, sizeof(pid), "%d", (int)k->child.pid);

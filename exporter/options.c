@@ -158,6 +158,11 @@ static const struct option_spec specs[] = {
 		.help = "Ask JVMs (JDK 17 and later) for their perf maps when their code has no "
 			"names, as jcmd PID Compiler.perfmap does. Starts a role of its own that "
 			"can become any user."},
+	{"interp.frames", OPTION_CHOICE, AT(interp_frames), .value = "fold|keep|only",
+		.fallback = "fold",
+		.help = "What profiles have of an interpreter around the frames of its language. "
+			"fold: one frame for each run of its own native frames. keep: all. only: "
+			"the language's frames alone. A request overrides it with interp=."},
 
 	OPTION_HEADING("Unwinding"),
 	{"unwind.table-bytes", OPTION_BYTES, AT(table_bytes), .fallback = "20MB", .min = 1 << 20,

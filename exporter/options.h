@@ -42,6 +42,7 @@ struct exporter_options {
 	int64_t debuginfod_timeout_ms;
 	uint64_t jit_bytes, interp_bytes;
 	bool java_perfmap;
+	const char *interp_frames;
 
 	uint64_t table_bytes, shadow;
 	uint64_t priority;

@@ -539,6 +539,7 @@ static void build_source(struct exporter_pipeline *p)
 		.retention_s = (uint32_t)(p->o->retention_ms / 1000),
 		.window_s = (uint32_t)(p->o->window_ms / 1000),
 		.with_cpu = p->o->cpu_label,
+		.fold = fold_of_name(p->o->interp_frames),
 	};
 	memcpy(p->source.tables.logs, p->logs, sizeof(p->logs));
 }

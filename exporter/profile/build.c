@@ -27,7 +27,9 @@ struct building {
 	struct table by_line;  /* a symbol line's address → its function, plus 1 */
 	uint32_t *symbol_of;   /* per frame: index into symbols, or PROF_NONE for pseudo frames */
 	uint32_t *mapping_ids; /* per symbol mapping: index in the profile */
-	uint32_t *locations;   /* per frame */
+	uint32_t *
+		locations; /* per frame, then per symbol mapping: that of the frame which stands for an interpreter */
+	uint8_t *used; /* parallel to locations; NULL: all frames are */
 	struct prof_label *constants;
 	struct task_labels *task_labels; /* per task */
 	uint32_t keys[PROFILE_N_TASK_LABELS], key_cpu, key_stack;
@@ -66,7 +68,6 @@ static int name_frames(struct building *k, struct errbuf *eb)
 
 	k->symbol_of = arena_alloc_array(k->arena, s->n_frames, sizeof(*k->symbol_of));
 	k->symbols = arena_alloc_array(k->arena, s->n_frames, sizeof(*k->symbols));
-	k->locations = arena_alloc_array(k->arena, s->n_frames, sizeof(*k->locations));
 	if (k->arena->error)
 		return arena_error(k->arena, eb);
 	for (size_t i = 0; i < s->n_frames; i++)
@@ -101,7 +102,8 @@ static void label_toolchains(struct building *k)
 			continue;
 		binary_labels(k->o->binaries, task->exe_binary, false, &known);
 		task->labels[PROFILE_LABEL_COMPILER] = known.compiler;
-		task->labels[PROFILE_LABEL_LANGUAGE] = known.language;
+		if (!*task->labels[PROFILE_LABEL_LANGUAGE])
+			task->labels[PROFILE_LABEL_LANGUAGE] = known.language;
 	}
 }
 
@@ -194,6 +196,75 @@ static int add_mappings(struct building *k, struct errbuf *eb)
 	return 0;
 }
 
+/* Do frames in such a mapping lie in code that holds a runtime? */
+static uint32_t runtime_in(const struct building *k, const struct symbol_frame *f)
+{
+	struct runtime_record runtime;
+
+	return k->o->binaries && ABI_FRAME_KIND(f->frame) == ABI_FRAME_NATIVE &&
+			       binary_runtime(k->o->binaries, ABI_NATIVE_BINARY(f->frame), &runtime)
+		       ? runtime.kind
+		       : RUNTIME_NONE;
+}
+
+/* What each frame is to folding. False: no frame is of a language. */
+static bool classify_frames(struct building *k, struct fold_frame *ret)
+{
+	const struct profile_snapshot *s = k->s;
+	uint8_t *runtimes = arena_zalloc(k->arena, k->n_mappings); /* enum runtime_kind plus 1 */
+	bool any = false;
+
+	for (size_t i = 0; runtimes && i < s->n_frames; i++) {
+		const struct symbol *sym =
+			k->symbol_of[i] == PROF_NONE ? NULL : &k->symbols[k->symbol_of[i]];
+		const struct symbol_line *outermost;
+		uint8_t *runtime;
+
+		ret[i] = (struct fold_frame) {.class = sym ? FOLD_OTHER : FOLD_MARK};
+		if (!sym || sym->mapping == SYMBOL_NO_MAPPING || !sym->n_lines)
+			continue;
+		if (ABI_FRAME_KIND(s->frames[i].frame) == ABI_FRAME_INTERP) {
+			ret[i] = (struct fold_frame) {FOLD_LANGUAGE, sym->mapping};
+			any = true;
+			continue;
+		}
+		runtime = &runtimes[sym->mapping];
+		if (!*runtime)
+			*runtime = (uint8_t)(runtime_in(k, &s->frames[i]) + 1);
+		outermost = &sym->lines[sym->n_lines - 1];
+		if (fold_is_internal(*runtime - 1U, k->mappings[sym->mapping].filename,
+			    sym->named ? outermost->function : ""))
+			ret[i].class = FOLD_INTERNAL;
+	}
+	return any;
+}
+
+/* Frames that no stack has any more are not in the profile. */
+static int fold_stacks(struct building *k, struct errbuf *eb)
+{
+	const struct profile_snapshot *s = k->s;
+	size_t n = s->n_frames + k->n_mappings;
+	struct fold_frame *frames;
+
+	k->locations = arena_zalloc(k->arena, n * sizeof(*k->locations));
+	if (k->o->fold == FOLD_NOTHING || k->o->mode == SYMBOLIZE_NONE)
+		return arena_error(k->arena, eb);
+	frames = arena_alloc_array(k->arena, s->n_frames, sizeof(*frames));
+	if (!frames || !classify_frames(k, frames))
+		return arena_error(k->arena, eb);
+	k->used = arena_zalloc(k->arena, n);
+	for (size_t i = 0; k->used && i < s->n_stacks; i++) {
+		struct profile_stack *st = &s->stacks[i];
+		uint32_t *refs = s->refs + st->first;
+
+		st->n = fold_stack(frames, (uint32_t)s->n_frames, k->o->fold,
+			st->cut == ABI_CUT_NONE, refs, st->n);
+		for (uint32_t r = 0; r < st->n; r++)
+			k->used[refs[r]] = 1;
+	}
+	return arena_error(k->arena, eb);
+}
+
 /* Symbols share their lines where they can (symbolize.h), so that a function's names are mostly looked at once. */
 static uint32_t add_function(struct building *k, const struct symbol_line *l)
 {
@@ -269,13 +340,29 @@ static uint32_t add_pseudo_frame(struct building *k, uint64_t word)
 	return prof_builder_location(k->b, 0, PROF_NONE, &line, 1);
 }
 
+/* The frame that stands for a run of an interpreter's own. */
+static uint32_t add_folded(struct building *k, uint32_t mapping)
+{
+	uint32_t name = add_string(k, "[interpreter]");
+	struct prof_function f = {.name = name, .system_name = name};
+	struct prof_line line = {.function = prof_builder_function(k->b, &f)};
+
+	return prof_builder_location(k->b, 0, k->mapping_ids[mapping], &line, 1);
+}
+
 static void add_locations(struct building *k)
 {
+	size_t n = k->s->n_frames;
+
 	table_init(&k->by_line, k->arena->budget);
-	for (size_t i = 0; i < k->s->n_frames; i++)
-		k->locations[i] = k->symbol_of[i] == PROF_NONE
-					  ? add_pseudo_frame(k, k->s->frames[i].frame)
-					  : add_symbol(k, &k->symbols[k->symbol_of[i]]);
+	for (size_t i = 0; i < n; i++)
+		if (!k->used || k->used[i])
+			k->locations[i] = k->symbol_of[i] == PROF_NONE
+						  ? add_pseudo_frame(k, k->s->frames[i].frame)
+						  : add_symbol(k, &k->symbols[k->symbol_of[i]]);
+	for (uint32_t m = 0; k->used && m < k->n_mappings; m++)
+		if (k->used[n + m])
+			k->locations[n + m] = add_folded(k, m);
 	table_done(&k->by_line);
 }
 
@@ -430,6 +517,9 @@ int profile_build(struct profile_snapshot *s, const struct profile_build_options
 	if (r < 0)
 		return r;
 	r = add_mappings(&k, eb);
+	if (r < 0)
+		return r;
+	r = fold_stacks(&k, eb);
 	if (r < 0)
 		return r;
 	add_locations(&k);

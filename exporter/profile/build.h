@@ -4,6 +4,7 @@
  */
 #pragma once
 #include "exporter/event/event.h"
+#include "exporter/profile/fold.h"
 #include "exporter/profile/snapshot.h"
 #include "exporter/symbolize/symbolize.h"
 #include "lib/prof/labels.h"
@@ -15,9 +16,10 @@ struct profile_build_options {
 	struct symbolizer *symbolizer;
 	struct binary_registry *binaries; /* NULL: labels are what the snapshot has */
 	enum symbolize_mode mode;
-	int64_t deadline_ns; /* monotonic: how long to wait for symbol files under way */
-	uint64_t period;     /* when the snapshot has no samples */
-	const char *comment; /* of the profile; NULL: none */
+	enum fold_frames fold; /* needs names: nothing is folded without */
+	int64_t deadline_ns;   /* monotonic: how long to wait for symbol files under way */
+	uint64_t period;       /* when the snapshot has no samples */
+	const char *comment;   /* of the profile; NULL: none */
 };
 
 /*

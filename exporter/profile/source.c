@@ -78,6 +78,7 @@ int profile_source_take(const struct profile_source *s, const struct profile_que
 		.symbolizer = s->symbolizer,
 		.binaries = s->binaries,
 		.mode = q->mode,
+		.fold = q->fold,
 		.deadline_ns = clock_monotonic_ns(s->clock) + PROFILE_SYMBOLS_WAIT_NS,
 		/* What a sample of the clock stands for; of others that is known from samples only. */
 		.period = type->is_clock ? (uint64_t)NS_PER_S / s->hz : 1,

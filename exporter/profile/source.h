@@ -28,6 +28,7 @@ struct profile_source {
 	uint32_t hz;			/* the clock's base rate */
 	uint32_t retention_s, window_s;
 	int with_cpu;
+	enum fold_frames fold; /* of requests that do not say it */
 };
 
 #define PROFILE_SYMBOLS_WAIT_NS \
@@ -37,6 +38,7 @@ struct profile_query {
 	enum abi_event event;		     /* one that is on */
 	const struct profile_filter *filter; /* NULL: everything */
 	enum symbolize_mode mode;
+	enum fold_frames fold;
 	const char *cursor; /* not NULL: closed slots after it, at most span_s of them */
 	uint32_t span_s;
 	int64_t from_ns, to_ns; /* without cursor: CLOCK_BOOTTIME */

@@ -32,6 +32,7 @@ struct request {
 	uint32_t hz; /* 0: not raised */
 	enum format format;
 	enum symbolize_mode mode;
+	enum fold_frames fold;
 	int64_t from_ns, to_ns;
 	int64_t ask_again_ns, give_up_ns; /* monotonic */
 };
@@ -147,12 +148,18 @@ static int parse_param(struct request *q, const char *name, const char *value, s
 			q->mode = (enum symbolize_mode)choice;
 		return r;
 	}
+	if (!strcmp(name, "interp")) {
+		r = parse_choice(name, value, fold_names, FOLD_N_WAYS, &choice, eb);
+		if (r >= 0)
+			q->fold = (enum fold_frames)choice;
+		return r;
+	}
 	r = profile_filter_add(q->filter, name, value, eb);
 	if (r)
 		return MIN(r, 0);
 	return err_set(eb, -EINVAL,
 		"unknown parameter \"%.64s\": valid ones are seconds since span debug gc hz "
-		"symbolize format %s",
+		"symbolize interp format %s",
 		name, profile_filter_names);
 }
 
@@ -172,6 +179,7 @@ static struct request *request_new(const struct serve *s, enum abi_event event,
 		.seconds = MIN(DEFAULT_SECONDS, source->retention_s),
 		.span_s = source->window_s,
 		.mode = SYMBOLIZE_FUNCTIONS,
+		.fold = source->fold,
 	};
 	for (size_t i = 0; i < params->n && r >= 0; i++)
 		r = parse_param(q, params->items[i].name, params->items[i].value, eb);
@@ -296,6 +304,7 @@ static int try_profile(const struct request *q, uint32_t span_s, struct sample_r
 		.event = q->event,
 		.filter = q->filter,
 		.mode = q->mode,
+		.fold = q->fold,
 		.cursor = q->cursor,
 		.span_s = span_s,
 		.from_ns = q->from_ns,

@@ -226,7 +226,7 @@ class Runtimes(unittest.TestCase):
         self.assertIn('leaf_work', r.stdout)
         r = e2e.go_pprof('-top', f'{self.exporter.url}/debug/pprof/profile?seconds=1&bogus=1')
         self.assertNotEqual(r.returncode, 0)
-        self.assertIn('unknown parameter "bogus": valid ones are seconds since span debug gc hz symbolize format pid', r.stderr)
+        self.assertIn('unknown parameter "bogus": valid ones are seconds since span debug gc hz symbolize interp format pid', r.stderr)
 
     def test_mappings_have_build_ids(self):
         files = [m for m in self.profile.mappings.values() if m['file'].startswith('/')]

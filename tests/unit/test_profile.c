@@ -78,16 +78,39 @@ static struct symbol_mapping stand_in_mappings[] = {
 		.limit = 0x2000,
 		.file_off = 0x1000},
 	{.filename = "/bin/app", .build_id = "cc"},
+	/* where there are frames of a language */
+	{.filename = "[python3.13]", .build_id = ""},
+	{.filename = "/lib/libpython3.13.so.1.0", .build_id = "dd"},
 };
+enum { N_NATIVE_MAPPINGS = 4, PYTHON_MAPPING = 4, LIBPYTHON = 5 };
+
+void binary_labels(
+	struct binary_registry *r, uint32_t binary, bool with_build_id, struct binary_labels *ret)
+{
+	(void)r;
+	(void)binary;
+	(void)with_build_id;
+	*ret = (struct binary_labels) {.compiler = "", .language = ""};
+}
+
+bool binary_runtime(struct binary_registry *r, uint32_t binary, struct runtime_record *ret)
+{
+	(void)r;
+	*ret = (struct runtime_record) {.kind = RUNTIME_PYTHON};
+	return binary == LIBPYTHON;
+}
 
 int symbolize(struct symbolizer *s, const struct symbol_frame *frames, uint32_t n,
 	enum symbolize_mode mode, int64_t deadline_ns, struct arena *arena, struct symbol *ret,
 	struct symbol_mapping **ret_mappings, uint32_t *ret_n_mappings)
 {
+	bool any_interp = false;
+
 	(void)s;
 	(void)deadline_ns;
 	for (uint32_t i = 0; i < n; i++) {
-		bool kernel = ABI_FRAME_KIND(frames[i].frame) == ABI_FRAME_KERNEL;
+		bool kernel = ABI_FRAME_KIND(frames[i].frame) == ABI_FRAME_KERNEL,
+		     interp = ABI_FRAME_KIND(frames[i].frame) == ABI_FRAME_INTERP;
 		uint64_t off = ABI_NATIVE_OFF(frames[i].frame);
 		struct symbol_line *l = arena_zalloc(arena, 2 * sizeof(*l));
 
@@ -95,8 +118,12 @@ int symbolize(struct symbolizer *s, const struct symbol_frame *frames, uint32_t 
 			.n_lines = 1,
 			.address = kernel ? ABI_FRAME_VALUE(frames[i].frame) : off,
 			.named = 1};
-		ret[i].mapping = kernel ? 0 : ABI_NATIVE_BINARY(frames[i].frame);
-		l[0].function = arena_printf(arena, "f%llx", (unsigned long long)off);
+		ret[i].mapping = kernel	  ? 0
+				 : interp ? PYTHON_MAPPING
+					  : ABI_NATIVE_BINARY(frames[i].frame);
+		any_interp |= interp;
+		l[0].function = arena_printf(arena, interp ? "py%llx" : "f%llx",
+			(unsigned long long)(interp ? ABI_INTERP_OBJECT(frames[i].frame) : off));
 		l[0].system_name = l[0].function;
 		l[0].file = mode == SYMBOLIZE_LINES ? "x.c" : "";
 		l[0].line = mode == SYMBOLIZE_LINES ? 7 : 0;
@@ -107,7 +134,7 @@ int symbolize(struct symbolizer *s, const struct symbol_frame *frames, uint32_t 
 		}
 	}
 	*ret_mappings = stand_in_mappings;
-	*ret_n_mappings = ARRAY_SIZE(stand_in_mappings);
+	*ret_n_mappings = any_interp ? ARRAY_SIZE(stand_in_mappings) : (uint32_t)N_NATIVE_MAPPINGS;
 	return 0;
 }
 
@@ -164,11 +191,14 @@ static void put(struct fixture *f, const uint64_t *frames, uint32_t n, uint32_t 
 	assert_int_equal(sample_log_append(f->tables.logs[ABI_EVENT_CPU], &row), 0);
 }
 
-static void build(struct fixture *f, const uint64_t *filter, int with_cpu, enum symbolize_mode mode)
+static void build_folded(struct fixture *f, const uint64_t *filter, int with_cpu,
+	enum symbolize_mode mode, enum fold_frames fold)
 {
 	const struct profile_build_options o = {.type = event_source(ABI_EVENT_CPU),
 		.constants = &constants,
+		.binaries = (void *)(uintptr_t)8, /* NOLINT: for the stand-in only */
 		.mode = mode,
+		.fold = fold,
 		.period = 5};
 	struct sample_range range;
 	struct errbuf eb = {.text = ""};
@@ -181,6 +211,11 @@ static void build(struct fixture *f, const uint64_t *filter, int with_cpu, enum 
 		0);
 	if (profile_build(&f->snapshot, &o, &f->arena, &f->profile, &eb) < 0)
 		fail_msg("%s", eb.text);
+}
+
+static void build(struct fixture *f, const uint64_t *filter, int with_cpu, enum symbolize_mode mode)
+{
+	build_folded(f, filter, with_cpu, mode, FOLD_INTERNALS);
 }
 
 static const char *text_of(const struct profile *p, uint32_t string)
@@ -458,11 +493,79 @@ static void test_memory_is_capped(void **state)
 	assert_int_equal(budget.used_bytes, 0);
 }
 
+/* A callback from libpython, libc below it, main() at the root; a stack of the program's own that is as before. */
+static void put_python(struct fixture *f)
+{
+	const uint64_t deep[] = {NATIVE(3, 0x5), NATIVE(LIBPYTHON, 0x4), REPEAT(1, 2),
+		ABI_INTERP(2, 0), ABI_INTERP(2, 0), NATIVE(LIBPYTHON, 0x3), NATIVE(LIBPYTHON, 0x2),
+		ABI_INTERP(1, 0), NATIVE(1, 0x1)};
+	const uint64_t plain[] = {NATIVE(3, 0x5), NATIVE(LIBPYTHON, 0x2)};
+
+	put(f, deep, ARRAY_SIZE(deep), 0, 100, 0);
+	put(f, plain, ARRAY_SIZE(plain), 0, 7, 0);
+}
+
+static bool has_function(const struct profile *p, const char *name)
+{
+	for (size_t i = 0; i < p->n_functions; i++)
+		if (!strcmp(text_of(p, p->functions[i].name), name))
+			return true;
+	return false;
+}
+
+static void test_interpreter_frames(void **state)
+{
+	static const struct {
+		enum fold_frames fold;
+		enum symbolize_mode mode;
+		const char *deep;
+		bool has_f3, has_f1;
+	} cases[] = {
+		{FOLD_INTERNALS, SYMBOLIZE_FUNCTIONS,
+			"f1;py1;[interpreter];py2;py2;py2;py2;[interpreter];f5", false, true},
+		{FOLD_NOTHING, SYMBOLIZE_FUNCTIONS, "f1;py1;f2;f3;py2;py2;py2;py2;f4;f5", true,
+			true},
+		{FOLD_TO_LANGUAGE, SYMBOLIZE_FUNCTIONS, "py1;py2;py2;py2;py2", false, false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct fixture *f;
+		void *own;
+
+		set_up(&own);
+		f = own;
+		put_python(f);
+		build_folded(f, NULL, 0, cases[i].mode, cases[i].fold);
+		check_valid(&f->profile);
+		assert_string_equal(stack_of(&f->profile, 0), cases[i].deep);
+		assert_string_equal(stack_of(&f->profile, 1), "f2;f5");
+		assert_int_equal(f->profile.values[1] + f->profile.values[3], 107);
+		/* What no stack has is not in the profile. */
+		assert_int_equal(has_function(&f->profile, "f3"), cases[i].has_f3);
+		assert_int_equal(has_function(&f->profile, "f1"), cases[i].has_f1);
+		for (size_t k = 0; k < f->profile.n_locations; k++) {
+			const struct prof_location *l = &f->profile.locations[k];
+			const char *name = text_of(&f->profile,
+				f->profile.functions[f->profile.lines[l->first_line].function]
+					.name);
+
+			if (!strcmp(name, "[interpreter]"))
+				assert_string_equal(
+					text_of(&f->profile,
+						f->profile.mappings[l->mapping].filename),
+					"[python3.13]");
+		}
+		tear_down(&own);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_sums_and_header, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_labels, set_up, tear_down),
+		cmocka_unit_test(test_interpreter_frames),
 		cmocka_unit_test_setup_teardown(test_cpu_label_parts_samples, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_cut_stack_is_visible, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_repeats_are_expanded, set_up, tear_down),

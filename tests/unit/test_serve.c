@@ -20,12 +20,13 @@ static void test_wrong_parameters(void **state)
 		{"debug=3", "debug=3: expected a whole number from 0 to 2"},
 		{"gc=x", "gc=x: expected"},
 		{"format=pdf", "format=pdf: expected one of pprof, folded, svg, html"},
+		{"interp=all", "interp=all: expected one of fold, keep, only"},
 		{"symbolize=yes", "symbolize=yes: expected one of none, functions, lines"},
 		{"pid=one", "pid=one: expected a process id"},
 		{"comm=~%28", "comm=~(: position"},
 		{"label.x=1", "unknown label \"x\": valid ones are comm thread_name"},
 		{"frequency=5", "unknown parameter \"frequency\": valid ones are seconds since "
-				"span debug gc hz symbolize format pid children"},
+				"span debug gc hz symbolize interp format pid children"},
 		{"since=zz", "malformed cursor"},
 		{"since=0000000000000abc.99999999999", "ahead of the sample log"},
 	};
