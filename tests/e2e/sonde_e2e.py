@@ -1,5 +1,6 @@
 """What the end-to-end tests share: starting the programs on ephemeral ports, HTTP, pprof decoding, workloads."""
 import atexit
+import collections
 import gzip
 import http.client
 import json
@@ -345,6 +346,9 @@ def _ints(v):
     return out
 
 
+Frame = collections.namedtuple('Frame', 'name mapping file line')  # name is '' where only an address is known
+
+
 class Pprof:
     """samples: list of (stack of function names leaf first, values, labels dict); types: [(type, unit)]; and the times."""
 
@@ -403,6 +407,7 @@ class Pprof:
                 self.comments += [s(i) for i in (_ints(v))]
         self.types = types
         self.samples = []
+        self.frames = []  # of each sample, leaf first
         self._leaves = []
         self.addresses = [(address, mapping, funcs[lines[-1][1]] if lines else '') for lines, mapping, address in locs.values()]
         # Per location: (function, file, line, column, first line), innermost first.
@@ -411,11 +416,14 @@ class Pprof:
         for ids, values, labels in samples:
             lines, mapping, address = locs[ids[0]] if ids else ([], 0, 0)
             self._leaves.append((funcs[lines[0][1]] if lines else hex(address), self.mappings.get(mapping, {}).get('file', '')))
-            stack = []
+            stack, frames = [], []
             for i in ids:
                 lines, mapping, address = locs[i]
                 stack += [funcs[line[1]] for line in lines] or [hex(address)]
+                of = self.mappings.get(mapping, {}).get('file', '')
+                frames += [Frame(funcs[line[1]], of, files[line[1]][0], _signed(line.get(2, 0))) for line in lines] or [Frame('', of, '', 0)]
             self.samples.append((stack, values, labels))
+            self.frames.append(frames)
 
     def leaf(self, i):
         """(function, file of the mapping) of the leaf of sample i."""
@@ -544,11 +552,11 @@ def wait_drained(exporter):
 
 
 class Window:
-    """What an exporter samples from now on, in whole seconds of its own: `samples`, as those of Pprof. The newest second that it answers for
+    """What an exporter samples from now on, in whole seconds of its own: `samples` and `frames`, as those of Pprof. The newest second that it answers for
     may be one before now, so it begins with a later one."""
 
     def __init__(self, exporter, endpoint='profile'):
-        self.exporter, self.samples, self.path = exporter, [], f'/debug/pprof/{endpoint}'
+        self.exporter, self.samples, self.frames, self.path = exporter, [], [], f'/debug/pprof/{endpoint}'
         self.skip()
         self.wait_until_now(self.skip)
 
@@ -570,7 +578,9 @@ class Window:
         r = self.exporter.get(f'{self.path}?since={self.cursor}&span=10{query}')
         assert r.status == 200, r.text
         self.cursor = r.headers['Sonde-Cursor']
-        self.samples += Pprof(r.body).samples
+        profile = Pprof(r.body)
+        self.samples += profile.samples
+        self.frames += profile.frames
 
     def wait_for(self, what, check, timeout=240):
         """Reads until check(samples)."""
