@@ -36,7 +36,7 @@ static const struct hue {
 	[RENDER_HUE_OF + TREE_CUT] = {220, 10},
 	[RENDER_HUE_OF + TREE_INLINED] = {186, 52},
 	[RENDER_HUE_OF + TREE_TRUNCATED] = {345, 40},
-	/* The first six differ for eyes that lack a colour as much as kernel, native and JIT code do. */
+	/* The first four differ for eyes that lack a colour at least as much as kernel, native and JIT code do. PHP is like Python to them. */
 	[RENDER_HUE_OF_LANGUAGE + PROF_LANGUAGE_PYTHON] = {56, 90},
 	[RENDER_HUE_OF_LANGUAGE + PROF_LANGUAGE_JAVA] = {240, 85},
 	[RENDER_HUE_OF_LANGUAGE + PROF_LANGUAGE_JAVASCRIPT] = {348, 85},

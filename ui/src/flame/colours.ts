@@ -23,7 +23,7 @@ const SHADES = 3;
 const KIND_HUES: Record<string, [number, number]> = {
 	native: [211, 62], kernel: [28, 72], jit: [152, 42], interpreter: [265, 46], unknown: [220, 8], label: [220, 14], cut: [220, 6], root: [220, 10], inlined: [186, 52], truncated: [345, 40],
 };
-/** Frames of languages. The first six differ for eyes that lack a colour as much as kernel, native and JIT code do. */
+/** Frames of languages. The first four differ for eyes that lack a colour about as much as kernel, native and JIT code do, in both themes. PHP is like Python to them. */
 const LANGUAGE_HUES: Record<string, [number, number]> = {
 	python: [56, 90], java: [240, 85], javascript: [348, 85], ruby: [180, 75], php: [42, 95], dotnet: [285, 70], erlang: [325, 65], perl: [200, 90], lua: [96, 70],
 };
