@@ -88,7 +88,7 @@ int profile_source_take(const struct profile_source *s, const struct profile_que
 
 	if (s->jit && q->mode != SYMBOLIZE_NONE)
 		jit_await_round(s->jit, o.deadline_ns);
-	if (s->interp_names && q->mode != SYMBOLIZE_NONE)
+	if (s->interp_names)
 		interp_names_await_round(s->interp_names, o.deadline_ns);
 	lock_take(s->lock);
 	r = take_locked(s, q, arena, &snapshot, eb);

@@ -296,7 +296,7 @@ static void resolve_address(
 static const char *runtime_text(struct request *q, const struct symbol_code *c, bool with_version)
 {
 	if (!c || !c->kind)
-		return "[interpreter]";
+		return INTERP_OWN_FRAME;
 	if (!with_version)
 		return arena_printf(q->arena, "[%s]", runtime_name(c->kind));
 	return arena_printf(q->arena, "[%s%u.%u]", runtime_name(c->kind),
@@ -316,8 +316,7 @@ static void resolve_interp(
 	if (!runtime || !f->code->is_named)
 		return;
 	found->code = &f->code->code;
-	if (q->mode == SYMBOLIZE_LINES)
-		found->line = runtime->line(found->code, ABI_INTERP_POSITION(f->frame));
+	found->line = runtime->line(found->code, ABI_INTERP_POSITION(f->frame));
 }
 
 static void resolve(struct request *q, const struct symbol_frame *f, size_t at, struct symbol *ret)
@@ -407,14 +406,14 @@ static void give_name_locked(struct request *q, const char *raw, struct symbol *
 		*slot = (uintptr_t)s->lines;
 }
 
-/* Its names are as the runtime has them: none is mangled. */
+/* In every mode: names, files and lines are at hand, and nobody can find them later. None of the names is mangled. */
 static void give_code(struct request *q, const struct found *found, struct symbol *s)
 {
 	const struct interp_code *c = found->code;
 	const char *name = clean(q, c->name);
 	struct symbol_line *line = give_line(q, s, name, c->raw ? clean(q, c->raw) : name);
 
-	if (!line || q->mode != SYMBOLIZE_LINES)
+	if (!line)
 		return;
 	line->file = clean(q, c->file);
 	line->line = found->line;
@@ -496,6 +495,12 @@ static void demangle_locked(struct request *q, size_t n)
 	free(m.names);
 }
 
+/* An object of a language runtime means nothing outside its process; whoever asks for no names finds those of addresses later. */
+static bool is_to_be_named(const struct request *q, const struct symbol_frame *f)
+{
+	return q->mode != SYMBOLIZE_NONE || ABI_FRAME_KIND(f->frame) == ABI_FRAME_INTERP;
+}
+
 static int resolve_all(
 	struct request *q, const struct symbol_frame *frames, uint32_t n, struct symbol *ret)
 {
@@ -511,12 +516,11 @@ static int resolve_all(
 	for (uint32_t i = 0; any_kernel && i < n; i++)
 		if (ABI_FRAME_KIND(frames[i].frame) == ABI_FRAME_KERNEL)
 			resolve_kernel_locked(q, &frames[i], i, &ret[i]);
-	if (q->mode != SYMBOLIZE_NONE) {
+	if (q->mode != SYMBOLIZE_NONE)
 		demangle_locked(q, n);
-		for (uint32_t i = 0; i < n; i++)
-			if (!ret[i].n_lines)
-				name_locked(q, &frames[i], &q->found[i], &ret[i]);
-	}
+	for (uint32_t i = 0; i < n; i++)
+		if (!ret[i].n_lines && is_to_be_named(q, &frames[i]))
+			name_locked(q, &frames[i], &q->found[i], &ret[i]);
 	symbolizer_publish_locked(q->s);
 	lock_release(&q->s->lock);
 	read_module_build_ids(q);

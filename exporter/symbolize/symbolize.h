@@ -42,11 +42,11 @@ struct symbol_line {
 	const char *
 		function; /* demangled; when unknown "module+0xoffset", of its function's start if that is known */
 	const char *system_name; /* raw */
-	const char *file;	 /* "" unless mode is lines */
+	const char *file;	 /* "" for code unless mode is lines */
 	int64_t line, column, start_line;
 };
 struct symbol {
-	/* n_lines, in the arena; none for code when mode is none. Symbols of one function may have the same. */
+	/* n_lines, in the arena; when mode is none, only frames of a language have them. Symbols of one function may have the same. */
 	const struct symbol_line *lines;
 	uint32_t n_lines;
 	uint32_t mapping; /* index into ret_mappings */

@@ -115,7 +115,7 @@ int symbolize(struct symbolizer *s, const struct symbol_frame *frames, uint32_t 
 		struct symbol_line *l = arena_zalloc(arena, 2 * sizeof(*l));
 
 		ret[i] = (struct symbol) {.lines = l,
-			.n_lines = 1,
+			.n_lines = interp || mode != SYMBOLIZE_NONE,
 			.address = kernel ? ABI_FRAME_VALUE(frames[i].frame) : off,
 			.named = 1};
 		ret[i].mapping = kernel	  ? 0
@@ -127,7 +127,7 @@ int symbolize(struct symbolizer *s, const struct symbol_frame *frames, uint32_t 
 		l[0].system_name = l[0].function;
 		l[0].file = mode == SYMBOLIZE_LINES ? "x.c" : "";
 		l[0].line = mode == SYMBOLIZE_LINES ? 7 : 0;
-		if (off == 0x1a) { /* two inlined levels */
+		if (off == 0x1a && ret[i].n_lines) { /* two inlined levels */
 			ret[i].n_lines = 2;
 			l[1] = l[0];
 			l[0].function = "inlined";
