@@ -219,7 +219,7 @@ struct abi_code {
 	__u64 start_ns; /* as in the sample's record */
 	__u32 pid, exec_id;
 	__u64 object; /* address >> ABI_INTERP_ADDRESS_SHIFT */
-	__u64 check;  /* of the object's memory, by its runtime (bpf/interp/rows.h: code_check) */
+	__u64 check;  /* of the object's memory, by its runtime (bpf/interp/rows.h) */
 };
 
 /* Written by user space before load (.rodata). */

@@ -21,7 +21,9 @@ enum {
 	INTERP_MAX_TURNS = 3 * INTERP_MAX_FRAMES,
 	INTERP_BYTES = 256, /* what a read fills, in words that a mask bounds */
 };
-_Static_assert((int)INTERP_BYTES >= (int)INTERP_THREAD_BYTES, "reads fit");
+_Static_assert((int)INTERP_BYTES >= (int)INTERP_THREAD_BYTES &&
+		       (int)INTERP_BYTES >= (int)INTERP_CHECK_BYTES,
+	"reads fit");
 
 /* A run: the frames of one entry of the interpreter, leaf first, and the mark that the entry left on the C stack. */
 struct interp {

@@ -11,6 +11,7 @@
  */
 #pragma once
 #include "bpf/process/heads.h"
+#include "bpf/unwind/both.h"
 
 /* How frames of a runtime are found: by what it leaves on the C stack at each entry of its interpreter. */
 enum interp_kind {
@@ -27,6 +28,7 @@ enum {
 	INTERP_FRAME_BYTES =
 		80, /* of a language frame are read at once, 128 where frame_position lies beyond, */
 	INTERP_THREAD_BYTES = 160, /* and at most so many of a thread's state */
+	INTERP_CHECK_BYTES = 128,  /* and of a code object */
 };
 /* A field that this version does not have. */
 #define INTERP_NO_FIELD 0xffff
@@ -41,14 +43,27 @@ struct interp_layout {
 	__u16 cframe_frame, cframe_back; /* in a C structure on the stack */
 	__u16 frame_code, frame_back, frame_position, frame_owner, frame_is_entry;
 	__u16 code_start; /* of the instructions, in a code object */
-	__u16 code_check; /* 8 bytes that differ between most code objects */
-	__u16 tag_mask;	  /* low bits of a pointer to a code object that say something else */
+	__u16 code_check,
+		code_check_bytes; /* of a code object, whole words: none of them changes while it lives */
+	__u16 code_name,
+		name_check; /* its name's address, and 8 bytes there that other names do not have; INTERP_NO_FIELD: not needed */
+	__u16 tag_mask;	    /* low bits of a pointer to a code object that say something else */
 	__u16 position_bytes; /* of one position: 2; 1 where frame_position is a number of bytes, 0 where it is in use as it is */
 	__u16 interp_generation; /* in the interpreter's state: rises when a code object goes */
 	__u16 thread_interp;	 /* its address in a thread's state */
-	__u16 reserved[12];
+	__u16 reserved[9];
 };
 _Static_assert(sizeof(struct interp_layout) == 64, "a cache line");
+
+/*
+ * What tells a code object from the one that lay at its address before (struct abi_code): the words that the layout names, in order.
+ * Allocators give the same addresses again, so that pointers alone do not.
+ */
+UNWIND_FN __u64 interp_check_add(__u64 check, __u64 word)
+{
+	check = (check ^ word) * 0x9e3779b97f4a7c15ULL;
+	return check ^ check >> 29;
+}
 
 /* How one comes from a thread to the runtime's state of it. The next way is tried where one gives 0. */
 enum interp_state_by {

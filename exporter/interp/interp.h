@@ -26,6 +26,9 @@ enum {
 	INTERP_MAX_LINES_BYTES = 256 << 10, /* of a table of lines; a larger one gives none */
 };
 
+/* What frames of an interpreter itself are called, native ones and those in its chain. */
+#define INTERP_OWN_FRAME "[interpreter]"
+
 /* One code object, copied out of the process; owned by whoever read it. */
 struct interp_code {
 	char *name; /* qualified, where the runtime has that; UTF-8 */

@@ -11,6 +11,9 @@
 #include "lib/base/cursor.h"
 #include "lib/base/hash.h"
 
+/* Of a str, in all versions: what hash() gives. Names of code objects are interned, so that they have it. */
+enum { STR_HASH = 24 };
+
 enum {
 	MAX_HEAD_BYTES = 256, /* of an object, up to the last field that is read */
 	POINTER_BYTES = 8,
@@ -178,6 +181,59 @@ static int read_lines(const struct interp_memory *m, const struct runtime_record
 	return 0;
 }
 
+/* Where the fields of a code object that its name comes from end. */
+static size_t fields_end(const struct runtime_record *r)
+{
+	static const enum python_offset pointers[] = {
+		PYTHON_CODE_FILE, PYTHON_CODE_NAME, PYTHON_CODE_QUALNAME, PYTHON_CODE_LINES};
+	size_t n = r->offsets[PYTHON_CODE_FIRST_LINE] + sizeof(uint32_t);
+
+	for (size_t i = 0; i < ARRAY_SIZE(pointers); i++)
+		if (r->offsets[pointers[i]] != RUNTIME_NO_FIELD)
+			n = MAX(n, r->offsets[pointers[i]] + (size_t)POINTER_BYTES);
+	return n;
+}
+
+/*
+ * All words from the first line to the last of those fields. From 3.12 on they hold co_version, which no two objects of an interpreter
+ * share; before, pointers, which an object that is made like the last one often shares, so that the name itself is to be looked at.
+ */
+void python_check_of(const struct runtime_record *r, struct interp_layout *ret)
+{
+	size_t from = r->offsets[PYTHON_CODE_FIRST_LINE] & ~(sizeof(uint64_t) - 1);
+
+	ret->code_check = (uint16_t)from;
+	ret->code_check_bytes = (uint16_t)(fields_end(r) - from);
+	ret->code_name = ret->name_check = INTERP_NO_FIELD;
+	if (RUNTIME_MINOR(r->version) >= 12)
+		return;
+	ret->code_name = r->offsets[PYTHON_CODE_NAME];
+	ret->name_check = STR_HASH;
+}
+
+/* As the kernel half does it. */
+static int read_check(const struct interp_memory *m, const struct runtime_record *r,
+	const struct head *h, uint64_t *ret)
+{
+	struct interp_layout l;
+	uint64_t check = 0, word;
+	int error;
+
+	python_check_of(r, &l);
+	for (unsigned i = 0; i < l.code_check_bytes / sizeof(word); i++)
+		check = interp_check_add(
+			check, field(h, (uint16_t)(l.code_check + i * sizeof(word)), sizeof(word)));
+	if (l.code_name != INTERP_NO_FIELD) {
+		error = m->read(m->arg, field(h, l.code_name, sizeof(word)) + l.name_check, &word,
+			sizeof(word));
+		if (error < 0)
+			return error;
+		check = interp_check_add(check, word);
+	}
+	*ret = check;
+	return 0;
+}
+
 /* The fields of a code object that its name comes from; they never change while it lives. */
 struct code_fields {
 	uint64_t file, name, raw, lines, first_line, check;
@@ -186,17 +242,9 @@ struct code_fields {
 static int read_fields(const struct interp_memory *m, const struct runtime_record *r,
 	uint64_t object, struct code_fields *ret)
 {
-	static const enum python_offset pointers[] = {
-		PYTHON_CODE_FILE, PYTHON_CODE_NAME, PYTHON_CODE_QUALNAME, PYTHON_CODE_LINES};
 	bool is_qualified = r->offsets[PYTHON_CODE_QUALNAME] != RUNTIME_NO_FIELD;
-	size_t n = r->offsets[PYTHON_CODE_FIRST_LINE] + sizeof(uint64_t);
 	struct head h;
-	int error;
-
-	for (size_t i = 0; i < ARRAY_SIZE(pointers); i++)
-		if (pointers[i] != PYTHON_CODE_QUALNAME || is_qualified)
-			n = MAX(n, r->offsets[pointers[i]] + (size_t)POINTER_BYTES);
-	error = read_object(m, r, PYTHON_CODE_TYPE, object, n, &h);
+	int error = read_object(m, r, PYTHON_CODE_TYPE, object, fields_end(r), &h);
 	if (error < 0)
 		return error;
 	*ret = (struct code_fields) {
@@ -207,15 +255,22 @@ static int read_fields(const struct interp_memory *m, const struct runtime_recor
 		.raw = field(&h, r->offsets[PYTHON_CODE_NAME], POINTER_BYTES),
 		.lines = field(&h, r->offsets[PYTHON_CODE_LINES], POINTER_BYTES),
 		.first_line = field(&h, r->offsets[PYTHON_CODE_FIRST_LINE], sizeof(uint32_t)),
-		.check = field(&h, r->offsets[PYTHON_CODE_FIRST_LINE], sizeof(uint64_t)),
 	};
-	return 0;
+	return read_check(m, r, &h, &ret->check);
 }
 
 /* What an error of a part says of the whole: a part that is gone was another object's. */
 static int part_error(int error)
 {
 	return error == -ENOENT ? -EAGAIN : error;
+}
+
+/* A frame that the interpreter puts below that of a constructor (3.12 and 3.13). Its code has one string for name and file. */
+static void name_shim(struct interp_code *c)
+{
+	interp_code_done(c);
+	c->name = xstrdup(INTERP_OWN_FRAME);
+	c->file = xstrdup("");
 }
 
 int python_read_code(const struct interp_memory *m, const struct runtime_record *r, uint64_t object,
@@ -234,14 +289,15 @@ int python_read_code(const struct interp_memory *m, const struct runtime_record 
 		error = read_text(m, r, before.file, &c.file);
 	if (error == 0)
 		error = read_lines(m, r, before.lines, &c);
-	if (error < 0)
-		return part_error(error);
-	error = read_fields(m, r, object, &after);
+	if (error == 0)
+		error = read_fields(m, r, object, &after);
 	if (error < 0)
 		return part_error(error);
 	if (memcmp(&before, &after, sizeof(before)) != 0)
 		return -EAGAIN;
 	c.first_line = before.first_line <= INT32_MAX ? (uint32_t)before.first_line : 0;
+	if (before.file == before.raw)
+		name_shim(&c);
 	c.check = hash_xxh3(&before, sizeof(before));
 	c.kernel_check = before.check;
 	if (c.raw && strcmp(c.raw, c.name) == 0) {

@@ -6,6 +6,7 @@
  * the way to its state can be gone as the kernel half will go it, and must lead to that thread.
  */
 #include "exporter/interp/rows.h"
+#include "exporter/interp/python.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/err.h"
 #include <string.h>
@@ -87,7 +88,6 @@ bool interp_layout_of(const struct runtime_record *r, struct interp_layout *ret)
 		.frame_owner = o[PYTHON_FRAME_OWNER],
 		.frame_is_entry = o[PYTHON_FRAME_IS_ENTRY],
 		.code_start = o[PYTHON_CODE_START],
-		.code_check = o[PYTHON_CODE_FIRST_LINE],
 		.tag_mask = minor >= 14 ? 7 : 0,
 		/* f_lasti: a number of bytes, in 3.10 one of instructions of two. */
 		.position_bytes = minor >= 11	? 2
@@ -96,6 +96,7 @@ bool interp_layout_of(const struct runtime_record *r, struct interp_layout *ret)
 		.interp_generation = o[PYTHON_CODE_GENERATION],
 		.thread_interp = o[PYTHON_THREAD_INTERPRETER],
 	};
+	python_check_of(r, ret);
 	return is_layout_whole(ret, minor) && cover_thread(ret);
 }
 

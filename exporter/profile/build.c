@@ -163,7 +163,8 @@ static uint32_t main_mapping(const struct building *k)
 static void add_mapping(struct building *k, uint32_t i)
 {
 	const struct symbol_mapping *m = &k->mappings[i];
-	uint8_t named = k->o->mode != SYMBOLIZE_NONE;
+	uint8_t named =
+		k->o->mode != SYMBOLIZE_NONE || m->has_lines; /* a language's in every mode */
 
 	/* has_functions alone tells pprof to look neither for local files nor at /symbol. */
 	k->mapping_ids[i] =
@@ -223,6 +224,12 @@ static bool classify_frames(struct building *k, struct fold_frame *ret)
 		ret[i] = (struct fold_frame) {.class = sym ? FOLD_OTHER : FOLD_MARK};
 		if (!sym || sym->mapping == SYMBOL_NO_MAPPING || !sym->n_lines)
 			continue;
+		outermost = &sym->lines[sym->n_lines - 1];
+		if (ABI_FRAME_KIND(s->frames[i].frame) == ABI_FRAME_INTERP &&
+			!strcmp(outermost->function, INTERP_OWN_FRAME)) {
+			ret[i].class = FOLD_INTERNAL;
+			continue;
+		}
 		if (ABI_FRAME_KIND(s->frames[i].frame) == ABI_FRAME_INTERP) {
 			ret[i] = (struct fold_frame) {FOLD_LANGUAGE, sym->mapping};
 			any = true;
@@ -231,7 +238,6 @@ static bool classify_frames(struct building *k, struct fold_frame *ret)
 		runtime = &runtimes[sym->mapping];
 		if (!*runtime)
 			*runtime = (uint8_t)(runtime_in(k, &s->frames[i]) + 1);
-		outermost = &sym->lines[sym->n_lines - 1];
 		if (fold_is_internal(*runtime - 1U, k->mappings[sym->mapping].filename,
 			    sym->named ? outermost->function : ""))
 			ret[i].class = FOLD_INTERNAL;
@@ -288,7 +294,7 @@ static uint32_t add_function(struct building *k, const struct symbol_line *l)
 
 static uint32_t add_symbol(struct building *k, const struct symbol *sym)
 {
-	size_t n = k->o->mode == SYMBOLIZE_NONE ? 0 : sym->n_lines;
+	size_t n = sym->n_lines;
 	struct prof_line few[16], *lines = few;
 
 	if (n > ARRAY_SIZE(few))
@@ -343,7 +349,7 @@ static uint32_t add_pseudo_frame(struct building *k, uint64_t word)
 /* The frame that stands for a run of an interpreter's own. */
 static uint32_t add_folded(struct building *k, uint32_t mapping)
 {
-	uint32_t name = add_string(k, "[interpreter]");
+	uint32_t name = add_string(k, INTERP_OWN_FRAME);
 	struct prof_function f = {.name = name, .system_name = name};
 	struct prof_line line = {.function = prof_builder_function(k->b, &f)};
 

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include "exporter/binary/registry.h"
+#include "exporter/interp/python.h"
 #include "exporter/interp/reader/names.h"
 #include "exporter/keeper/copy.h"
 #include "exporter/proc/table.h"
@@ -91,7 +92,18 @@ static void names_teardown(struct names_fixture *x)
 	teardown(&x->f);
 }
 
-/* The kernel half has seen the object, with that first line. */
+/* What the kernel half takes of the object. */
+static uint64_t check_of_object(void)
+{
+	_cleanup_interp_code_ struct interp_code c = {0};
+	struct fake k;
+
+	fake_init(&k);
+	assert_int_equal(python_read_code(&k.m, &python_record, BASE + CODE, &c), 0);
+	return c.kernel_check;
+}
+
+/* The kernel half has seen the object, with that check. */
 static uint64_t see(struct names_fixture *x, uint64_t object, uint64_t check)
 {
 	const struct abi_code c = {.type = ABI_RECORD_CODE,
@@ -129,7 +141,7 @@ static void what_an_object_says(void **state)
 
 	(void)state;
 	names_setup(&x);
-	id = see(&x, BASE + CODE, 10);
+	id = see(&x, BASE + CODE, check_of_object());
 	interp_names_round(x.names);
 	text = text_of(&x, id);
 	assert_non_null(text);
@@ -159,7 +171,7 @@ static void another_object_lies_there(void **state)
 
 	(void)state;
 	names_setup(&x);
-	id = see(&x, BASE + CODE, 9);
+	id = see(&x, BASE + CODE, check_of_object() ^ 1);
 	interp_names_round(x.names);
 	assert_null(text_of(&x, id));
 	expect_results(&x, INTERP_NAME_REUSED, 1);
@@ -168,7 +180,7 @@ static void another_object_lies_there(void **state)
 	for (unsigned at = 1; at <= n_copies; at++) {
 		names_setup(&x);
 		x.changes_at = at;
-		id = see(&x, BASE + CODE, 10);
+		id = see(&x, BASE + CODE, check_of_object());
 		interp_names_round(x.names);
 		assert_null(text_of(&x, id));
 		expect_results(&x, INTERP_NAME_REUSED, 1);
@@ -177,7 +189,7 @@ static void another_object_lies_there(void **state)
 	/* freed */
 	names_setup(&x);
 	put(&x.memory, CODE, 0, 8);
-	id = see(&x, BASE + CODE, 10);
+	id = see(&x, BASE + CODE, check_of_object());
 	interp_names_round(x.names);
 	assert_null(text_of(&x, id));
 	expect_results(&x, INTERP_NAME_REUSED, 1);
@@ -206,8 +218,8 @@ static void what_cannot_be_read(void **state)
 
 		names_setup(&x);
 		x.error = cases[i].error;
-		see(&x, BASE + CODE, 10);
-		see(&x, BASE + CODE + 0x1000, 10);
+		see(&x, BASE + CODE, check_of_object());
+		see(&x, BASE + CODE + 0x1000, check_of_object());
 		if (cases[i].has_exited)
 			exited(&x.f, PID, 1000101);
 		interp_names_round(x.names);
@@ -233,7 +245,7 @@ static void a_process_without_a_known_runtime(void **state)
 	(void)state;
 	names_setup(&x);
 	x.p->interp->state = PROC_INTERP_WAITING;
-	id = see(&x, BASE + CODE, 10);
+	id = see(&x, BASE + CODE, check_of_object());
 	interp_names_round(x.names);
 	assert_null(text_of(&x, id));
 	assert_int_equal(x.n_copies, 0);
@@ -254,7 +266,8 @@ static void copies_are_paced(void **state)
 	(void)state;
 	names_setup(&x);
 	for (unsigned i = 0; i < N; i++)
-		see(&x, BASE + CODE + 16 * (i + 1ULL), 10); /* nothing that is an object */
+		see(&x, BASE + CODE + 16 * (i + 1ULL),
+			check_of_object()); /* nothing that is an object */
 	interp_names_round(x.names);
 	assert_in_range(x.n_copies, COPY_PER_S / 4, COPY_PER_S / 2 + 10);
 	before = x.n_copies;
@@ -287,7 +300,7 @@ static void hostile_bytes(void **state)
 			seed = seed * 1664525 + 1013904223;
 			x.memory.bytes[(seed >> 8) % 0xa00] = (uint8_t)(seed >> 24);
 		}
-		id = see(&x, BASE + CODE, 10);
+		id = see(&x, BASE + CODE, check_of_object());
 		interp_names_round(x.names);
 		text = text_of(&x, id);
 		if (text) {

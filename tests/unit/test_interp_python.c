@@ -12,7 +12,7 @@
 #include <sys/types.h>
 
 #include <cmocka.h>
-#include "exporter/interp/interp.h"
+#include "exporter/interp/python.h"
 #include "exporter/symfile/python.h"
 #include "tests/unit/python_objects.h"
 #include "tests/unit/pythons.h"
@@ -484,6 +484,45 @@ static void test_check(void **state)
 	assert_int_equal(read_fake_code(&k, &c), 0);
 	assert_int_equal(a.check, b.check);
 	assert_int_not_equal(a.check, c.check);
+	assert_int_equal(a.kernel_check, b.kernel_check);
+	assert_int_not_equal(a.kernel_check, c.kernel_check);
+}
+
+/* Before 3.12 another object may lie at each of the same addresses: then its name tells. */
+static void test_check_of_name(void **state)
+{
+	_cleanup_interp_code_ struct interp_code a = {0}, b = {0};
+	struct runtime_record r = python_record;
+	struct interp_layout l;
+	struct fake k;
+
+	(void)state;
+	r.version = RUNTIME_VERSION(3, 10, 0);
+	r.offsets[PYTHON_CODE_QUALNAME] = RUNTIME_NO_FIELD;
+	python_check_of(&r, &l);
+	assert_int_equal(l.code_check, 64);
+	assert_int_equal(l.code_check_bytes, 144 - 64);
+	assert_int_equal(l.code_name, 120);
+	fake_init(&k);
+	assert_int_equal(python_read_code(&k.m, &r, BASE + CODE, &a), 0);
+	put(&k, OTHER_NAME + l.name_check, 77, 8);
+	assert_int_equal(python_read_code(&k.m, &r, BASE + CODE, &b), 0);
+	assert_int_not_equal(a.kernel_check, b.kernel_check);
+}
+
+/* The frame of the interpreter that calls a constructor is none of the program's. */
+static void test_shim(void **state)
+{
+	_cleanup_interp_code_ struct interp_code c = {0};
+	struct fake k;
+
+	(void)state;
+	fake_init(&k);
+	put(&k, CODE + 112, BASE + OTHER_NAME, 8);
+	assert_int_equal(read_fake_code(&k, &c), 0);
+	assert_string_equal(c.name, INTERP_OWN_FRAME);
+	assert_string_equal(c.file, "");
+	assert_int_equal(python_line(&c, 0), 0);
 }
 
 int main(void)
@@ -494,6 +533,8 @@ int main(void)
 		cmocka_unit_test(test_malformed),
 		cmocka_unit_test(test_hostile),
 		cmocka_unit_test(test_check),
+		cmocka_unit_test(test_check_of_name),
+		cmocka_unit_test(test_shim),
 	};
 
 	return cmocka_run_group_tests_name("interp_python", tests, NULL, NULL);

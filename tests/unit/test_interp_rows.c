@@ -49,7 +49,12 @@ static void layouts_of_versions(_unused_ void **state)
 		assert_int_equal(l.thread_bytes, cases[i].bytes);
 		assert_int_equal(l.position_bytes, cases[i].position_bytes);
 		assert_int_equal(l.thread_id, r.offsets[PYTHON_THREAD_ID]);
-		assert_int_equal(l.code_check, r.offsets[PYTHON_CODE_FIRST_LINE]);
+		assert_int_equal(l.code_check, r.offsets[PYTHON_CODE_FIRST_LINE] / 8 * 8);
+		assert_int_equal(
+			l.code_check + l.code_check_bytes, r.offsets[PYTHON_CODE_LINES] + 8);
+		assert_true(l.code_check_bytes <= INTERP_CHECK_BYTES);
+		assert_int_equal(l.code_name,
+			cases[i].minor < 12 ? r.offsets[PYTHON_CODE_NAME] : INTERP_NO_FIELD);
 		assert_int_equal(l.tag_mask, 0);
 	}
 }

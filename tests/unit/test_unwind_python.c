@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 #include "exporter/interp/interp.h"
+#include "exporter/interp/rows.h"
 #include "tests/unit/interp_rows.h"
 #include "tests/unit/pythons.h"
 #include "tests/unit/unwind_process.h"
@@ -56,8 +57,8 @@ static const struct call {
 	{"gen", "by_for", EITHER},
 	{"init_work", "__init__", NOTHING},
 	{"__init__", "by_new", EITHER},
-	{"__init__", "__init__",
-		NOTHING}, /* from 3.12 on it has a frame of its own for what it returns */
+	{"__init__", INTERP_OWN_FRAME, NOTHING}, /* from 3.12 on, for what it returns */
+	{INTERP_OWN_FRAME, "by_new", EITHER},
 	{"deep", "deep", NOTHING},
 	{"deep", "by_deep", NOTHING},
 	{"nested", "lower", NATIVE},
@@ -222,7 +223,7 @@ static void find_runtime(struct python *p)
 	assert_int_equal(p->r.kind, RUNTIME_PYTHON);
 	assert_int_equal(p->r.refusal, RUNTIME_NOT_REFUSED);
 	p->minor = RUNTIME_MINOR(p->r.version);
-	interp_rows_layout(&p->r, &p->layout);
+	assert_true(interp_layout_of(&p->r, &p->layout));
 	interp_rows_states(&p->r, read_word, p, &p->row);
 }
 
