@@ -46,6 +46,7 @@ SPINS = ('plain', 'recursive', 'key', 'reduced', 'numbers', 'generator', 'method
          'element', 'raises', 'exceptions', 'mark_0', 'mark_1', 'mark_2', 'mark_3')
 CALLERS['spin'] = dict.fromkeys(SPINS, 'spin()')
 FROM_LIBRARY = ('worker', 'sleeper', 'gathered')  # of threading and asyncio
+OF_A_MOMENT = ('churned', 'evaluated')  # what these compile lives for microseconds, some of it too briefly to be read
 CHURN = re.compile(r'churn_(\d+)_(\d+)$')
 
 
@@ -59,6 +60,10 @@ def pythons():
 def is_language(frame):
     """Not the interpreter's own frames, which are one `[interpreter]`."""
     return frame.name != '[interpreter]' and re.match(r'\[python3?(\.\d+)?\]$', frame.mapping) is not None
+
+
+def is_named(frame):
+    return frame.name != '' and not frame.name.startswith('[')
 
 
 def short(frame):
@@ -127,12 +132,12 @@ class Truth(e2e.SampledPrograms):
             total = sum(values[0] for _, values, _ in stacks)
             for frames, values, labels in stacks:
                 chain = [f for f in reversed(frames) if is_language(f)]
-                lasting = [f for caller, f in zip([None] + chain, chain) if f.name or not caller or short(caller) != 'churned']  # others live for microseconds
+                lasting = [f for caller, f in zip([None] + chain, chain) if is_named(f) or not caller or short(caller) not in OF_A_MOMENT]
                 n += len(lasting) * values[0]
-                named += sum(bool(f.name) and not f.name.startswith('[') for f in lasting) * values[0]
+                named += sum(map(is_named, lasting)) * values[0]
                 whole += values[0] * (labels['stack'] == 'complete')
                 with_language += values[0] * bool(chain)
-                fault = all(f.name for f in chain) and fault_of(chain)
+                fault = all(map(is_named, chain)) and fault_of(chain)
                 if fault:
                     faults.append((name, *fault, [f.name for f in chain]))
             lines.append(f'{name}: {total} stacks, {100 * whole / total:.2f} % whole, {100 * with_language / total:.2f} % with Python, '
@@ -148,7 +153,7 @@ class Truth(e2e.SampledPrograms):
         all_seen = set()
         for name in self.found:
             seen = {short(f) for frames, _, _ in self.of(name) for f in frames if is_language(f)}
-            self.assertFalse({'spin', 'key', 'numbers', 'recursive', 'worker', 'rounds'} - seen, name)
+            self.assertFalse({'spin', 'key', 'numbers', 'worker', 'rounds'} - seen, name)  # others take too little of a round to be in each
             all_seen |= seen
         self.assertFalse(set(SPINS) - all_seen)
 
@@ -192,7 +197,7 @@ class Embedded(e2e.SampledPrograms):
         window.wait_for('samples of gdb', lambda samples: sum(v[0] for _, v, labels in samples if labels['pid'] == str(load.pid)) > 100)
         stacks = [f for f, (_, _, labels) in zip(window.frames, window.samples) if labels['pid'] == str(load.pid)]
         chains = [[f for f in reversed(frames) if is_language(f)] for frames in stacks]
-        faults = [fault for chain in chains if chain for fault in [fault_of(chain)] if fault]
+        faults = [fault for chain in chains if all(map(is_named, chain)) for fault in [fault_of(chain)] if fault]
         self.assertFalse(faults, faults[:3])
         self.assertGreater(sum(map(bool, chains)), 0.95 * len(chains))
         program = os.path.realpath(shutil.which('gdb'))
@@ -233,7 +238,7 @@ class Brief(e2e.SampledPrograms):
             if labels['pid'] in pids:
                 own = [f for f in stack if is_language(f)]
                 frames += len(own) * values[0]
-                named += sum(bool(f.name) and not f.name.startswith('[') for f in own) * values[0]
+                named += sum(map(is_named, own)) * values[0]
                 leaves += values[0] * any(f.name == 'brief_leaf' for f in own)
         print(f'\n{len(pids)} programs, {seconds:.1f} s of CPU: {frames} frames, {100 * named / max(1, frames):.2f} % named, {leaves} samples in the loop', file=sys.stderr)
         self.assertGreaterEqual(named, 0.9 * frames)
