@@ -207,9 +207,11 @@ struct abi_stack {
 enum { ABI_MAX_STACK_BYTES = 124 * 1024 };
 
 /*
- * A code object of a language runtime, at first sight in its process image, and again when another one lies at its address: samples
- * of that time and later mean the one that this record describes.
+ * A code object of a language runtime: at first sight in its process image, when another one lies at its address, and again with the
+ * first sample that is ABI_CODE_AGAIN_NS later, so that what was lost is there in the end. Samples of that time and later mean the object
+ * that this record describes.
  */
+#define ABI_CODE_AGAIN_NS 30000000000ULL
 struct abi_code {
 	__u8 type;   /* ABI_RECORD_CODE */
 	__u8 event;  /* of its sample */

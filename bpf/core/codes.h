@@ -22,8 +22,11 @@ struct code_key {
 	__u64 image, object;
 };
 
+enum { CODE_MAX_TOLD = 128 }; /* in one sample; the next one tells of the others */
+
 struct code_seen {
 	__u64 check;
+	__u64 told_ns;
 	__u64 generation; /* in which it was read; 0: it is read each time */
 };
 
@@ -37,6 +40,8 @@ struct {
 struct code_telling {
 	struct scratch *s;
 	void *ring;
+	__u64 now_ns;
+	bool has_room; /* half the ring is for samples */
 };
 
 /* To the ring: 0, or negative when it had no room. */
@@ -84,23 +89,30 @@ static long code_check(struct interp *in, __u64 object, __u64 *ret)
 static long code_turn(__u32 i, struct code_telling *t)
 {
 	struct interp *in = &t->s->interp;
-	__u64 word = t->s->words[(record_of(t->s)->n_kernel & UNWIND_BASE_MASK) +
-				 (i & (ABI_MAX_USER_FRAMES - 1))];
-	struct code_key key = {.image = t->s->image, .object = ABI_INTERP_OBJECT(word)};
-	struct code_seen now = {.generation = in->generation}, *seen;
+	struct code_key key = {.image = t->s->image};
+	struct code_seen now = {.generation = in->generation, .told_ns = t->now_ns}, *seen;
+	__u64 word;
 
+	if (i >= ABI_MAX_USER_WORDS)
+		return 1;
+	word = t->s->words[(record_of(t->s)->n_kernel & UNWIND_BASE_MASK) + i];
 	if (ABI_FRAME_KIND(word) != ABI_FRAME_INTERP)
 		return 0;
+	key.object = ABI_INTERP_OBJECT(word);
 	seen = bpf_map_lookup_elem(&interp_codes, &key);
+	if (seen && t->now_ns - seen->told_ns >= ABI_CODE_AGAIN_NS)
+		seen = NULL;
 	if (USUAL(seen && now.generation && seen->generation == now.generation))
 		return 0;
-	if (code_check(in, key.object << ABI_INTERP_ADDRESS_SHIFT, &now.check))
+	if (code_check(in, key.object << ABI_INTERP_ADDRESS_SHIFT, &now.check)) {
+		in->n_untold++;
 		return 0;
+	}
 	if (USUAL(seen && seen->check == now.check)) {
 		seen->generation = now.generation;
 		return 0;
 	}
-	if (code_tell(t, &key, now.check)) {
+	if (in->n_told >= CODE_MAX_TOLD || !t->has_room || code_tell(t, &key, now.check)) {
 		in->n_untold++;
 		return 0;
 	}
@@ -117,11 +129,14 @@ UNWIND_ALONE int codes_tell(struct scratch *s)
 
 	if (!s)
 		return 0;
+	t.now_ns = record_of(s)->time_ns;
 	s->interp.n_told = s->interp.n_untold = 0;
 	group = record_of(s)->cpu / ABI_CPUS_PER_RING;
 	t.ring = bpf_map_lookup_elem(&rings, &group);
 	if (!t.ring)
 		return 0;
+	t.has_room = bpf_ringbuf_query(t.ring, BPF_RB_AVAIL_DATA) <
+		     bpf_ringbuf_query(t.ring, BPF_RB_RING_SIZE) / 2;
 	bpf_loop(record_of(s)->n_user, code_turn, &t, 0);
 	/* Its name is read from the process, which may not live long. */
 	if (s->interp.n_told)

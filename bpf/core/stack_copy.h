@@ -40,9 +40,10 @@ struct {
 	__type(value, __u64);
 } copy_budget SEC(".maps") __weak;
 
+/* A copy has no frames of languages: a stack that has some stays as it was walked here. */
 static __always_inline bool stack_copy_is_wanted(const struct scratch *s)
 {
-	return RARE(s->walk.lacks || s->walk.cut == ABI_CUT_BAD_PC);
+	return RARE((s->walk.lacks || s->walk.cut == ABI_CUT_BAD_PC) & !s->walk.has_interp);
 }
 
 /* Chance picks, so that no rhythm of a program decides which of its stacks are checked. */

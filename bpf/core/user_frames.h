@@ -162,7 +162,10 @@ UNWIND_ALONE int interp_take_over(struct scratch *s)
 	if (!row || row->image != s->image)
 		return 0;
 	s->interp.process = *row;
-	i = row->layout;
+	/* User space may have been writing it. */
+	if (UNWIND_ONCE(row->image) != s->image)
+		return 0;
+	i = s->interp.process.layout;
 	layout = bpf_map_lookup_elem(&interp_layouts, &i);
 	if (!layout)
 		return 0;

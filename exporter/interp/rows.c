@@ -62,7 +62,7 @@ static bool is_layout_whole(const struct interp_layout *l, uint32_t minor)
 		return false;
 	if (l->kind == INTERP_PYTHON_CFRAMES && !is_known(l->cframe_back))
 		return false;
-	return minor < 11 || fits_frame(l);
+	return l->code_check_bytes <= INTERP_CHECK_BYTES && (minor < 11 || fits_frame(l));
 }
 
 bool interp_layout_of(const struct runtime_record *r, struct interp_layout *ret)
@@ -202,43 +202,76 @@ static bool state_at(const struct interp_memory *m, const struct interp_process 
 	}
 }
 
-static bool leads_to(const struct interp_memory *m, const struct interp_process *row, uint64_t tp,
-	uint64_t thread)
+/* Which ways lead from a thread to its state: a bit for each. */
+struct ways {
+	uint32_t wanted, found; /* those that each thread of the list has; those that led to one */
+	uint32_t n_threads;
+};
+
+static uint32_t ways_to(const struct interp_memory *m, const struct interp_process *row,
+	uint64_t tp, uint64_t thread)
 {
+	uint32_t ret = 0;
+
 	for (size_t i = 0; i < INTERP_N_STATES; i++) {
 		uint64_t at, found;
 
 		if (state_at(m, row, i, tp, &at) && read_u64(m, at, &found) == 0 && found == thread)
-			return true;
+			ret |= 1U << i;
 	}
-	return false;
+	return ret;
 }
 
-/* Threads of one interpreter: 1 when the row leads to one, 0 when to none. */
+static bool are_enough(const struct ways *w)
+{
+	return w->found && !(w->wanted & ~w->found);
+}
+
+/* Threads of one interpreter. */
 static int check_threads(const struct interp_memory *m, const struct runtime_record *r,
-	const struct interp_process *row, uint64_t interpreter, uint32_t *n)
+	const struct interp_process *row, uint64_t interpreter, struct ways *w)
 {
 	const uint16_t *o = r->offsets;
 	uint64_t thread, tp;
 	int e = read_u64(m, interpreter + o[PYTHON_INTERPRETER_THREADS], &thread);
 
-	for (; e == 0 && thread && *n < INTERP_MAX_THREADS; (*n)++) {
+	for (; e == 0 && thread && w->n_threads < INTERP_MAX_THREADS; w->n_threads++) {
 		e = read_u64(m, thread + o[PYTHON_THREAD_ID], &tp);
-		if (e == 0 && tp && leads_to(m, row, tp, thread))
-			return 1;
+		if (e == 0 && tp)
+			w->found |= ways_to(m, row, tp, thread);
+		if (are_enough(w))
+			return 0;
 		if (e == 0)
 			e = read_u64(m, thread + o[PYTHON_THREAD_NEXT], &thread);
 	}
 	return e;
 }
 
+/* The value of a key is there for each thread of the list; another C library has it somewhere else. */
+static int take_ways(struct interp_process *row, const struct ways *w, bool is_last)
+{
+	if (!w->n_threads)
+		return -EAGAIN;
+	if (!w->found)
+		return INTERP_REFUSED_UNLIKE;
+	if (!are_enough(w) && !is_last)
+		return -EAGAIN;
+	for (size_t i = 0; i < INTERP_N_STATES; i++)
+		if (w->wanted & ~w->found & 1U << i)
+			row->states[i].by = INTERP_BY_NOTHING;
+	return 0;
+}
+
 static int check(const struct interp_memory *m, const struct runtime_record *r,
-	const struct interp_process *row)
+	struct interp_process *row, bool is_last)
 {
 	const uint16_t *o = r->offsets;
 	uint64_t interpreter = 0;
-	uint32_t n = 0;
+	struct ways w = {0};
 	int e;
+
+	for (size_t i = 0; i < RUNTIME_N_STATES; i++)
+		w.wanted |= (uint32_t)(r->states[i].by == RUNTIME_BY_KEY) << i;
 
 	/* 3.6 has its list in a variable without a symbol. */
 	if (!is_known(o[PYTHON_INTERPRETERS]) || !is_known(o[PYTHON_THREAD_NEXT]) ||
@@ -247,28 +280,27 @@ static int check(const struct interp_memory *m, const struct runtime_record *r,
 	e = read_u64(
 		m, m->bias + r->addresses[PYTHON_RUNTIME] + o[PYTHON_INTERPRETERS], &interpreter);
 	for (uint32_t i = 0; e == 0 && interpreter && i < INTERP_MAX_INTERPRETERS; i++) {
-		e = check_threads(m, r, row, interpreter, &n);
-		if (e > 0)
+		e = check_threads(m, r, row, interpreter, &w);
+		if (are_enough(&w))
 			return 0;
 		if (e == 0)
 			e = read_u64(m, interpreter + o[PYTHON_INTERPRETER_NEXT], &interpreter);
 	}
-	if (e < 0)
-		return e;
-	return n ? INTERP_REFUSED_UNLIKE : -EAGAIN;
+	return e < 0 ? e : take_ways(row, &w, is_last);
 }
 
-int interp_states_of(
-	const struct interp_memory *m, const struct runtime_record *r, struct interp_process *ret)
+int interp_states_of(const struct interp_memory *m, const struct runtime_record *r, bool is_last,
+	struct interp_process *ret)
 {
 	struct interp_process row = {0};
+	int e;
 
 	for (size_t i = 0; i < RUNTIME_N_STATES; i++) {
-		int e = resolve(m, r, i, &row);
-
+		e = resolve(m, r, i, &row);
 		if (e)
 			return e;
 	}
+	e = check(m, r, &row, is_last);
 	memcpy(ret->states, row.states, sizeof(ret->states));
-	return check(m, r, &row);
+	return e;
 }

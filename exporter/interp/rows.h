@@ -11,7 +11,7 @@
 #include "exporter/symfile/python.h"
 #include <stdbool.h>
 
-/* Layouts in use; the caller's lock guards it. A layout stays: there are as many as versions, and equal ones are one. */
+/* Layouts in use; the caller's lock guards it. Equal ones are one, and each stays. */
 struct interp_layouts {
 	struct interp_layout *layouts; /* INTERP_LAYOUTS, zero at first */
 	uint32_t n;
@@ -20,7 +20,7 @@ struct interp_layouts {
 
 /* The layout of a record that is not refused. False: its version has no way of walking. */
 bool interp_layout_of(const struct runtime_record *r, struct interp_layout *ret);
-/* The number of that layout, taken when it is new; -ENOSPC (counted) when all are in use by others. */
+/* The number of that layout, taken when it is new; -ENOSPC (counted) when all are taken. */
 int interp_layouts_find(struct interp_layouts *l, const struct interp_layout *layout);
 
 enum {
@@ -32,7 +32,8 @@ enum {
 
 /*
  * The states of a process's row: how its threads are found, resolved in its memory, and checked with one of its threads. 0; -EAGAIN: the
- * process has not come so far (not relocated, no interpreter yet); else negative, the error of `read`; positive: enum interp_refusal.
+ * process has not come so far (not relocated, no interpreter yet), or, unless `is_last`, one of its ways leads to no thread, which is left out
+ * then; else negative, the error of `read`; positive: enum interp_refusal.
  */
-int interp_states_of(
-	const struct interp_memory *m, const struct runtime_record *r, struct interp_process *ret);
+int interp_states_of(const struct interp_memory *m, const struct runtime_record *r, bool is_last,
+	struct interp_process *ret);

@@ -314,7 +314,8 @@ static int ask_opener(struct keeper_client *c, struct keeper_request *q, int fd,
 		return r;
 	r = channel_call(&l->channel, q, fd, c->timeout_ms, fds, &reply);
 	/* The peer's errors are about the file; the line's own end it. */
-	give_line_back(c, l, r < 0 && reply.result == r ? 0 : r, r == -EBUSY && reply.result == r);
+	give_line_back(c, l, r < 0 && reply.result == r ? 0 : r,
+		q->op == KEEPER_OP_COPY && r == -EBUSY && reply.result == r);
 	return channel_only_fd(r, fds);
 }
 

@@ -157,8 +157,11 @@ static uint32_t set_row(struct process_head *h, struct interp_process *to, uint6
 	if (h->flags & PROCESS_INTERP && memcmp(to, &ours, sizeof(ours)) == 0)
 		return PROCESS_INTERP;
 	__atomic_store_n(&h->flags, h->flags & ~(uint32_t)PROCESS_INTERP, __ATOMIC_SEQ_CST);
+	/* A walk that saw the flag before may be reading: what it has is no row unless the image is right before and after. */
+	__atomic_store_n(&to->image, 0, __ATOMIC_SEQ_CST);
+	ours.image = 0;
 	*to = ours;
-	__atomic_thread_fence(__ATOMIC_RELEASE);
+	__atomic_store_n(&to->image, image, __ATOMIC_SEQ_CST);
 	return PROCESS_INTERP;
 }
 

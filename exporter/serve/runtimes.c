@@ -37,7 +37,8 @@ static void put_row(const struct serve *s, struct bytes *out, const struct proc_
 	serve_runtime_version(b->version, version);
 	bytes_put_str(out, "<tr><td>");
 	render_escape_str(out, info.path);
-	bytes_printf(out, "</td><td>%s %s</td>", runtime_name(b->kind), version);
+	bytes_printf(
+		out, "</td><td>%s%s%s</td>", runtime_name(b->kind), *version ? " " : "", version);
 	for (size_t i = 1; i < PROC_N_INTERP_STATES; i++)
 		bytes_printf(out, "<td class=\"n\">%" PRIu32 "</td>", b->n[i]);
 	bytes_printf(out, "<td>%s</td></tr>\n", interp_refusal_text(b->refusal));

@@ -28,10 +28,13 @@ bool symbol_runtime_of(const struct symbol_file *s, struct runtime_record *ret)
 {
 	struct cursor c = cursor_of(s->runtime.data, s->runtime.bytes);
 
-	*ret = (struct runtime_record) {.kind = cursor_u16(&c), .refusal = cursor_u16(&c)};
+	*ret = (struct runtime_record) {.kind = cursor_u16(&c)};
+	ret->refusal = cursor_u16(&c);
 	ret->version = cursor_u32(&c);
 	for (size_t i = 0; i < RUNTIME_N_STATES; i++) {
-		ret->states[i].by = (uint16_t)cursor_u64(&c);
+		uint64_t by = cursor_u64(&c);
+
+		ret->states[i].by = (uint16_t)MIN(by, (uint64_t)UINT16_MAX);
 		ret->states[i].at = cursor_u64(&c);
 	}
 	for (size_t i = 0; i < RUNTIME_MAX_ADDRESSES; i++)

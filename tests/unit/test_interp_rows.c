@@ -165,6 +165,7 @@ struct world {
 	uint64_t unreadable; /* a read that holds this address fails */
 	int error;	     /* of that */
 	unsigned n_reads;
+	bool is_last;
 };
 
 static int read_world(void *arg, uint64_t addr, void *to, size_t bytes)
@@ -215,7 +216,7 @@ static int states_of(struct world *w, const struct runtime_record *r, struct int
 {
 	const struct interp_memory m = {.read = read_world, .arg = w, .bias = BIAS};
 
-	return interp_states_of(&m, r, ret);
+	return interp_states_of(&m, r, w->is_last, ret);
 }
 
 static void a_variable_at_the_thread_pointer(_unused_ void **state)
@@ -320,6 +321,30 @@ static void the_second_way_counts(_unused_ void **state)
 	assert_true(row.states[0].off == -24 && row.states[1].off == -32);
 }
 
+/* Where another C library keeps values of keys, nothing of a thread lies. */
+static void a_second_way_that_leads_nowhere(_unused_ void **state)
+{
+#if defined(__x86_64__)
+	struct runtime_record r = record_with(RUNTIME_BY_TP, (uint64_t)-24);
+	struct interp_process row = {0};
+	struct world w;
+
+	r.states[1] = (struct runtime_state) {.by = RUNTIME_BY_KEY, .at = VADDR(KEY_AT) + 4};
+	lay_out(&w);
+	set_key(&w, 1, 5);
+	w.words[TP_1 - 3] = ADDR(THREAD_1);
+	assert_int_equal(states_of(&w, &r, &row), -EAGAIN);
+	w.is_last = true;
+	assert_int_equal(states_of(&w, &r, &row), 0);
+	assert_int_equal(row.states[0].by, INTERP_BY_TP);
+	assert_int_equal(row.states[1].by, INTERP_BY_NOTHING);
+	/* One thread that has it is enough. */
+	w.words[TP_2 + (INTERP_KEYS_AT + 5 * 16 + 8) / 8] = ADDR(THREAD_2);
+	assert_int_equal(states_of(&w, &r, &row), 0);
+	assert_int_equal(row.states[1].by, INTERP_BY_TP);
+#endif
+}
+
 static void processes_that_have_not_come_so_far(_unused_ void **state)
 {
 	struct runtime_record r = record_with(RUNTIME_BY_TP, (uint64_t)-24);
@@ -390,6 +415,7 @@ int main(void)
 		cmocka_unit_test(a_pair_in_the_got),
 		cmocka_unit_test(a_thread_key),
 		cmocka_unit_test(the_second_way_counts),
+		cmocka_unit_test(a_second_way_that_leads_nowhere),
 		cmocka_unit_test(processes_that_have_not_come_so_far),
 		cmocka_unit_test(hostile_processes),
 		cmocka_unit_test(refusals_have_words),

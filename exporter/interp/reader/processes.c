@@ -7,12 +7,13 @@
 #include "lib/base/alloc.h"
 #include "lib/base/log.h"
 #include "lib/base/table.h"
+#include <stdio.h>
 #include <string.h>
 
 /* A process that has not come so far is looked at again after the first of these, then the next, then always after the last. */
 static const int64_t waits_ns[] = {10 * NS_PER_MS, 100 * NS_PER_MS, NS_PER_S, 10 * NS_PER_S};
 /* A thread list without the right thread may be one that is being made. */
-enum { MIN_TRIES = 4 };
+enum { MIN_TRIES = 4, MAX_LOOKS = 3 };
 
 struct interp_processes {
 	struct interp_processes_options o;
@@ -34,18 +35,20 @@ void interp_processes_freep(struct interp_processes **sp)
 	*sp = NULL;
 }
 
-/* The interpreter's function as native frame words have it; nothing where frames are found without. */
-static void set_eval(struct interp_processes *s, const struct proc_interp_request *q,
-	const struct runtime_record *r, struct interp_process *row)
+/* The interpreter's function as native frame words have it. False: frames are found by it, and it is not known. */
+static bool set_eval(struct interp_processes *s, const struct proc_interp_request *q,
+	const struct runtime_record *r, const struct interp_layout *layout,
+	struct interp_process *row)
 {
 	uint64_t start = r->addresses[PYTHON_EVAL], end = r->addresses[PYTHON_EVAL_END], off;
 
 	if (end <= start || end - start > UINT32_MAX ||
 		!binary_runtime_offset(s->o.binaries, q->runtime.binary, start, &off))
-		return;
+		return layout->kind != INTERP_PYTHON_EVALS;
 	row->eval_binary = q->runtime.binary;
 	row->eval_off = off;
 	row->eval_bytes = (uint32_t)(end - start);
+	return true;
 }
 
 /* 0 with a row but its layout; -EAGAIN: later; -ESRCH: gone; positive: enum interp_refusal. Blocks. */
@@ -54,7 +57,7 @@ static int read_process(struct interp_processes *s, const struct proc_interp_req
 {
 	struct interp_window window;
 	struct runtime_record record;
-	int r;
+	int r = -EAGAIN;
 
 	/* The id may be another file's by now: then the process has ended too. */
 	if (!binary_runtime(s->o.binaries, q->runtime.binary, &record))
@@ -62,8 +65,13 @@ static int read_process(struct interp_processes *s, const struct proc_interp_req
 	if (!interp_layout_of(&record, layout))
 		return RUNTIME_UNLIKE_VERSION;
 	interp_window_init(&window, s->o.keeper, q->pid, q->start_ns, q->runtime.bias);
-	r = interp_states_of(&window.memory, &record, row);
-	set_eval(s, q, &record, row);
+	if (!set_eval(s, q, &record, layout, row))
+		return RUNTIME_NO_STATE;
+	for (unsigned i = 0; i < MAX_LOOKS; i++) {
+		r = interp_states_of(&window.memory, &record, q->tries >= MIN_TRIES, row);
+		if (r != INTERP_REFUSED_UNLIKE && r != -EFAULT)
+			break;
+	}
 	if (r == INTERP_REFUSED_UNLIKE && q->tries < MIN_TRIES)
 		return -EAGAIN;
 	if (r >= 0 || r == -ESRCH || r == -EAGAIN)
@@ -95,11 +103,14 @@ static void hand_back(struct interp_processes *s, const struct proc_interp_reque
 
 static void log_refusal(struct interp_processes *s, const struct proc_interp_binary *b)
 {
+	char version[32] = "";
 	struct binary_info info;
 
 	binary_info(s->o.binaries, b->binary, &info);
-	LOG_RATED(LOG_WARN, "%s: %s %u.%u: %s", info.path, runtime_name(b->kind),
-		RUNTIME_MAJOR(b->version), RUNTIME_MINOR(b->version),
+	if (b->version)
+		snprintf(version, sizeof(version), " %u.%u", RUNTIME_MAJOR(b->version),
+			RUNTIME_MINOR(b->version));
+	LOG_RATED(LOG_WARN, "%s: %s%s: %s", info.path, runtime_name(b->kind), version,
 		interp_refusal_text(b->refusal));
 }
 
