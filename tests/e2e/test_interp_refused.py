@@ -57,9 +57,9 @@ class Refused(unittest.TestCase):
             # The copy has no library beside it.
             with e2e.Workload(PROGRAM, '-c', SPIN) as known, e2e.Workload(path, '-c', SPIN, env={**os.environ, 'PYTHONHOME': '/usr'}) as unknown:
                 e2e.wait_for('a process that is walked', lambda: d.metrics()[walked] >= 1, interval=0.05)
-                e2e.wait_for('a process that is refused', lambda: d.metrics()[refused] == 1, interval=0.05)
+                e2e.wait_for('a process that is refused', lambda: d.metrics()[refused] >= 1, interval=0.05)
                 print(f'\nwalked and refused after {time.time() - begin:.2f} s', file=sys.stderr)
-                self.assertEqual(d.metrics()[count], 1)
+                self.assertGreaterEqual(d.metrics()[count], 1)
                 e2e.wait_for('both as targets', lambda: self.targets(d, known.p.pid) and self.targets(d, unknown.p.pid))
                 labels = self.targets(d, unknown.p.pid)[0]
                 sentence = labels['__meta_process_runtime_refused']
@@ -73,7 +73,7 @@ class Refused(unittest.TestCase):
                 self.assertIn(sentence, row)
                 self.assertIn('python 3.99', row)
                 e2e.wait_for('the refusal in the log', lambda: f'{path}: python 3.99: {sentence}' in d.output(), timeout=5)
-            self.assertEqual(d.output().count(sentence), 1)
+            self.assertEqual(d.output().count(f'{path}: python 3.99: {sentence}'), 1)
 
     def test_none(self):
         with e2e.exporter('--profile.frequency=99', '--interp=none') as d, e2e.Workload(PROGRAM, '-c', SPIN) as p:
