@@ -33,8 +33,8 @@ class Extensions(e2e.SampledPrograms):
         version = subprocess.run([cls.python, '-c', 'import sys; print("%d.%d" % sys.version_info[:2])'], capture_output=True, text=True, check=True).stdout.strip()
         cls.packages = f'{e2e.TOP}/build/cache/python{version}'
         if not os.path.exists(f'{cls.packages}/complete'):
-            r = subprocess.run([cls.python, '-m', 'pip', 'install', '-q', '--upgrade', '--target', cls.packages, 'numpy', 'greenlet', 'cython', 'setuptools'],
-                               capture_output=True, text=True, timeout=300)
+            r = subprocess.run(['timeout', '300', cls.python, '-m', 'pip', 'install', '-q', '--retries', '1', '--upgrade', '--target', cls.packages, 'numpy', 'greenlet',
+                                'cython', 'setuptools'], capture_output=True, text=True)
             if r.returncode:
                 raise unittest.SkipTest(f'PyPI gives no packages: {r.stderr.strip().splitlines()[-1:]}')
             open(f'{cls.packages}/complete', 'w').close()
