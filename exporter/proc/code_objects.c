@@ -10,6 +10,8 @@
 
 /* A child's objects are looked for in so many ancestors that it has its memory from. */
 enum { MAX_LINEAGE = 8 };
+/* The kernel half tells of an object that is sampled again after 30 s. Twice that, since records and samples are held and wait. */
+#define PROC_OBJECT_KEPT_NS (2 * 30 * NS_PER_S)
 
 struct code_text {
 	uint32_t n_refs;
@@ -195,8 +197,11 @@ void proc_object_seen(struct proc_table *t, struct process *p, const struct abi_
 	struct code_object *o = newest ? t->addresses[newest].object : NULL;
 
 	assert_table_held(t);
-	if (id && t->addresses[id].object->check == c->check)
+	if (id && t->addresses[id].object->check == c->check) {
+		o = t->addresses[id].object;
+		o->told_ns = MAX(o->told_ns, c->time_ns);
 		return;
+	}
 	/* Another CPU saw it at the same time, and its record was read first. */
 	if (o && o->check == c->check && o->since_ns > c->time_ns) {
 		o->since_ns = c->time_ns;
@@ -209,7 +214,8 @@ void proc_object_seen(struct proc_table *t, struct process *p, const struct abi_
 		t->stats.addresses_full++;
 		return;
 	}
-	*o = (struct code_object) {.check = c->check, .since_ns = c->time_ns};
+	*o = (struct code_object) {
+		.check = c->check, .since_ns = c->time_ns, .told_ns = c->time_ns};
 	note_runtime(o, p);
 	t->addresses[id].object = o;
 	inherit_text(t, p, addr, o);
@@ -262,7 +268,7 @@ bool proc_object_retain(struct proc_table *t, struct address *a)
 	if (!a->is_object)
 		return false;
 	a->object->lacks_room = false;
-	if (a->process->exited)
+	if (a->process->exited || a->object->told_ns + PROC_OBJECT_KEPT_NS < t->now_ns)
 		return false;
 	newest = find_object(t, a->process, a->addr, UINT64_MAX);
 	if (a != &t->addresses[newest])

@@ -50,5 +50,6 @@ struct address *proc_address_still(
 
 /* code_objects.c */
 void proc_object_free(struct proc_table *t, struct address *a);
-/* Nothing in the log has it: it stays as long as its process can be sampled, since the kernel half describes an object once. */
+/* Nothing in the log has it. The newest object at an address stays, without its text, as long as the kernel half may leave out to tell of
+ * it again when its process is sampled. */
 bool proc_object_retain(struct proc_table *t, struct address *a);

@@ -189,7 +189,7 @@ static void children_have_what_their_parent_had(void **state)
 	}
 }
 
-/* Nothing in the log has it any more. The kernel half will not describe it again, so that it stays, without its text. */
+/* Nothing in the log has it any more. The kernel half may not tell of it again for a while, so that it stays, without its text. */
 static void objects_stay_with_their_process(void **state)
 {
 	struct fixture f;
@@ -239,6 +239,48 @@ static void objects_stay_with_their_process(void **state)
 	assert_int_not_equal(proc_resolve(f.t, p, OBJECT, 1000300 * MS), 0);
 	assert_true(proc_code_is_waiting(f.t, PROC_CODE_JIT));
 	assert_int_equal(name_all(&f, "no object", PROC_OBJECT_NAMED, 1000301), 0);
+	teardown(&f);
+}
+
+/* Then the kernel half tells of it again before it is sampled, so that an address of a process that lives long is not taken for good. */
+static void objects_go_when_not_told_of(void **state)
+{
+	struct fixture f;
+	struct abi_record r;
+	struct proc_stats stats;
+	struct process *p;
+	uint64_t id, none[2] = {0};
+
+	(void)state;
+	setup(&f);
+	p = process_at(&f, 10, 1000000, &r);
+	seen(&f, p, &r, OBJECT, 5);
+	id = id_at(&f, p, OBJECT, 1000100);
+	assert_int_equal(name_all(&f, "name", PROC_OBJECT_NAMED, 1000101), 1);
+	/* told of again, and late of what was known */
+	r.time_ns = 1030100 * MS;
+	seen(&f, p, &r, OBJECT, 5);
+	r.time_ns = 1020100 * MS;
+	seen(&f, p, &r, OBJECT, 5);
+	r.time_ns = 1090099 * MS;
+	assert_ptr_equal(proc_table_of_record(f.t, &r), p);
+	proc_addresses_retain(f.t, none);
+	assert_int_equal(id_at(&f, p, OBJECT, 1090099), id);
+	assert_string_equal(name_of(&f, id), "");
+	assert_int_equal(name_all(&f, "name", PROC_OBJECT_NAMED, 1090099), 1);
+	r.time_ns = 1090101 * MS;
+	assert_ptr_equal(proc_table_of_record(f.t, &r), p);
+	/* what is in use stays */
+	proc_addresses_retain(f.t, (uint64_t[]) {1ULL << id, 0});
+	assert_string_equal(name_of(&f, id), "name");
+	proc_addresses_retain(f.t, none);
+	assert_null(proc_object_of(f.t, id).process);
+	proc_table_stats(f.t, &stats);
+	assert_int_equal(stats.addresses, 0);
+	assert_int_equal(stats.text_bytes, 0);
+	seen(&f, p, &r, OBJECT, 5);
+	assert_int_not_equal(id_at(&f, p, OBJECT, 1090101), 0);
+	assert_int_equal(name_all(&f, "name", PROC_OBJECT_NAMED, 1090102), 1);
 	teardown(&f);
 }
 
@@ -343,6 +385,7 @@ int main(void)
 		cmocka_unit_test(processes_have_their_own),
 		cmocka_unit_test(children_have_what_their_parent_had),
 		cmocka_unit_test(objects_stay_with_their_process),
+		cmocka_unit_test(objects_go_when_not_told_of),
 		cmocka_unit_test(a_process_has_so_many),
 		cmocka_unit_test(texts_have_a_budget),
 		cmocka_unit_test(readings_that_fail),
