@@ -63,9 +63,7 @@ struct drain {
 	uint64_t ring_peak, ring_read;
 	bool said_mismatch;
 	uint64_t lost[ABI_N_EVENTS]; /* samples, as the sink knows */
-	uint64_t
-		unknown_ns; /* time of the first sample of this step that has something to be read or learned about */
-	pthread_mutex_t mutex; /* leaf lock; guards stats */
+	pthread_mutex_t mutex;	     /* leaf lock; guards stats */
 	struct drain_stats stats;
 };
 
@@ -325,7 +323,6 @@ static void note(struct drain *d, const void *rec, size_t len)
 	/* Its process may not live long, and its name is read from there. */
 	if (len == sizeof(c) && *(const uint8_t *)rec == ABI_RECORD_CODE) {
 		memcpy(&c, rec, sizeof(c));
-		d->unknown_ns = MIN(d->unknown_ns, c.time_ns);
 		if (d->options.sink.code && c.event < ABI_N_EVENTS)
 			d->options.sink.code(d->options.sink.ctx, &c);
 	}
@@ -334,8 +331,6 @@ static void note(struct drain *d, const void *rec, size_t len)
 	memcpy(&r, rec, sizeof(r));
 	if (r.event < ABI_N_EVENTS)
 		d->costs[r.event].n_read++;
-	if (r.type == ABI_RECORD_SAMPLE && r.flags & ABI_FLAG_COPIED)
-		d->unknown_ns = MIN(d->unknown_ns, r.time_ns);
 }
 
 /* A ring's record as everything else knows it; one that cannot be unpacked stays as it is, and is counted as bad. */
@@ -514,11 +509,12 @@ static int64_t next_step_ns(
 {
 	uint32_t hz = 0; /* of all that may come to wait in a ring */
 	bool is_calm = d->is_calm && began_ns >= d->started_ns + BEGINNING_NS;
-	int64_t copied_ns = MAX((int64_t)d->unknown_ns + SAMPLE_HOLD_NS, began_ns) + NS_PER_MS;
+	uint64_t unknown_ns = MIN(hold_unknown_ns(&d->hold), (uint64_t)(INT64_MAX - NS_PER_S));
+	int64_t handed_ns = MAX((int64_t)unknown_ns + SAMPLE_HOLD_NS, began_ns) + NS_PER_MS;
 
 	for (unsigned i = 0; i < ABI_N_EVENTS; i++)
 		hz += rates->hz[i];
-	return MIN(began_ns + drain_interval_ns(hz, is_calm), copied_ns);
+	return MIN(began_ns + drain_interval_ns(hz, is_calm), handed_ns);
 }
 
 int drain_news_fd(const struct drain *d)
@@ -544,7 +540,6 @@ int64_t drain_step(struct drain *d)
 
 	d->rounds++;
 	d->is_calm = true;
-	d->unknown_ns = INT64_MAX - NS_PER_S;
 	for (uint32_t i = 0; i < d->cpus.n_cpus; i++)
 		if (d->cpus.cpu[i].attached)
 			read_sideband(d, &d->cpus.cpu[i].sideband);

@@ -212,3 +212,21 @@ void hold_flush(struct hold *h, uint64_t up_to_ns)
 	if (i)
 		keep_rest(h, i);
 }
+
+static bool is_unknown(const uint8_t *rec)
+{
+	const struct abi_record *r = (const void *)rec; /* aligned, checked by sample_time */
+
+	return *rec == ABI_RECORD_CODE || (*rec == ABI_RECORD_SAMPLE && r->flags & ABI_FLAG_COPIED);
+}
+
+uint64_t hold_unknown_ns(const struct hold *h)
+{
+	uint64_t first = UINT64_MAX;
+
+	for (size_t i = 0; i < h->n; i++)
+		if (h->entries[i].order >> 63 == HOLD_SAMPLE &&
+			is_unknown(h->bytes.data + h->entries[i].off))
+			first = MIN(first, h->entries[i].time_ns);
+	return first;
+}

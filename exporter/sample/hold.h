@@ -45,3 +45,6 @@ void hold_done(struct hold *h);
 void hold_add(struct hold *h, enum hold_kind kind, const void *rec, size_t len);
 /* Hands on everything up to and including this time. */
 void hold_flush(struct hold *h, uint64_t up_to_ns);
+/* The time of the first held record that has something to be read or learned about: the kernel half does not know the process, or names
+ * are read from a process that may not live long. UINT64_MAX: there is none. */
+uint64_t hold_unknown_ns(const struct hold *h);

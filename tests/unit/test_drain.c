@@ -138,6 +138,35 @@ static void code_objects_keep_their_place(void **state)
 	hold_done(&h);
 }
 
+/* What should not wait is known as long as it is held, however many drains read rings meanwhile. */
+static void what_is_unknown_is_known_while_held(void **state)
+{
+	struct abi_code c = {
+		.type = ABI_RECORD_CODE, .time_ns = 8, .pid = 7, .object = 0x123, .check = 1};
+	struct abi_record r = {
+		.type = ABI_RECORD_SAMPLE, .time_ns = 6, .pid = 7, .flags = ABI_FLAG_COPIED};
+	struct seen seen = {""};
+	struct sample_sink sink = sink_of(&seen);
+	struct hold h;
+
+	(void)state;
+	hold_init(&h, &sink, NULL, 1 << 20);
+	assert_int_equal(hold_unknown_ns(&h), UINT64_MAX);
+	add_sample(&h, 4, 1, ABI_CUT_NONE);
+	add_sideband(&h, 3);
+	assert_int_equal(hold_unknown_ns(&h), UINT64_MAX);
+	hold_add(&h, HOLD_SAMPLE, &c, sizeof(c));
+	hold_add(&h, HOLD_SAMPLE, &r, sizeof(r));
+	assert_int_equal(hold_unknown_ns(&h), 6);
+	hold_flush(&h, 5);
+	assert_int_equal(hold_unknown_ns(&h), 6);
+	hold_flush(&h, 7);
+	assert_int_equal(hold_unknown_ns(&h), 8);
+	hold_flush(&h, 8);
+	assert_int_equal(hold_unknown_ns(&h), UINT64_MAX);
+	hold_done(&h);
+}
+
 static void bad_records_are_dropped(void **state)
 {
 	struct seen seen = {""};
@@ -622,6 +651,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(merged_by_time),
 		cmocka_unit_test(code_objects_keep_their_place),
+		cmocka_unit_test(what_is_unknown_is_known_while_held),
 		cmocka_unit_test(bad_records_are_dropped),
 		cmocka_unit_test(full_room_hands_on_early),
 		cmocka_unit_test(refused_memory_drops_counted),
