@@ -288,6 +288,8 @@ enum proc_object_answer proc_object_answer(struct proc_table *t, const struct pr
 	if (!o || o->check != a->check || proc_object_is_settled(o))
 		return PROC_OBJECT_REFUSED;
 	note_runtime(o, at->process);
+	if (answer == PROC_OBJECT_UNTRIED)
+		return PROC_OBJECT_LATER;
 	if (answer == PROC_OBJECT_LATER && now_ns - o->tried_ns < PROC_OBJECT_TRY_NS)
 		return answer;
 	o->tried_ns = now_ns;

@@ -52,6 +52,7 @@ struct proc_object proc_object_of(const struct proc_table *t, uint64_t id);
 enum proc_object_answer {
 	PROC_OBJECT_NAMED,
 	PROC_OBJECT_LATER, /* it could not be read now; after PROC_OBJECT_TRIES of these it has no name */
+	PROC_OBJECT_UNTRIED, /* nothing was read: LATER is returned, and nothing counted */
 	PROC_OBJECT_REFUSED, /* it will never have one */
 	PROC_OBJECT_NO_ROOM, /* returned only: the budget of texts is used up */
 };

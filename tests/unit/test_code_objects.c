@@ -365,6 +365,12 @@ static void readings_that_fail(void **state)
 			assert_int_equal(proc_object_answer(f.t, &b, b.addresses, PROC_OBJECT_LATER,
 						 NULL, now_ns + i),
 				PROC_OBJECT_LATER);
+		/* nor what says nothing of it */
+		for (unsigned i = 0; i < PROC_OBJECT_TRIES; i++)
+			assert_int_equal(
+				proc_object_answer(f.t, &b, b.addresses, PROC_OBJECT_UNTRIED, NULL,
+					now_ns + i * PROC_OBJECT_TRY_NS),
+				PROC_OBJECT_LATER);
 	}
 	assert_int_equal(tries, PROC_OBJECT_TRIES);
 	/* settled: neither another answer nor a sample makes it wait again */

@@ -31,6 +31,7 @@ struct names_fixture {
 	struct abi_record r;
 	int error; /* of every copy */
 	unsigned n_copies, changes_at;
+	uint64_t n_asked; /* bytes */
 };
 static struct names_fixture *current;
 
@@ -47,6 +48,7 @@ static int fake_copy(
 	for (size_t i = 0; i < n; i++) {
 		uint64_t off = ranges[i].addr - BASE;
 
+		x->n_asked += ranges[i].bytes;
 		off = MIN(off, sizeof(x->memory.bytes));
 		ranges[i].copied = (uint32_t)MIN(ranges[i].bytes, sizeof(x->memory.bytes) - off);
 		memcpy(ranges[i].to, x->memory.bytes + off, ranges[i].copied);
@@ -200,16 +202,16 @@ static void what_cannot_be_read(void **state)
 {
 	static const struct {
 		int error;
-		bool has_exited, waits;
+		bool has_exited, waits, waits_on;
 		enum interp_name_result result;
 	} cases[] = {
-		{-ESRCH, false, false, INTERP_NAME_GONE},
-		{-EFAULT, false, false, INTERP_NAME_UNREADABLE},
-		{-EFAULT, true, false, INTERP_NAME_GONE},
-		{-EPERM, false, false, INTERP_NAME_UNREADABLE},
-		{-ENOTSUP, false, false, INTERP_NAME_UNREADABLE},
-		{-EBUSY, false, true, INTERP_NAME_UNREADABLE},
-		{-ETIMEDOUT, false, true, INTERP_NAME_UNREADABLE},
+		{-ESRCH, false, false, false, INTERP_NAME_GONE},
+		{-EFAULT, false, false, false, INTERP_NAME_UNREADABLE},
+		{-EFAULT, true, false, false, INTERP_NAME_GONE},
+		{-EPERM, false, false, false, INTERP_NAME_UNREADABLE},
+		{-ENOTSUP, false, false, false, INTERP_NAME_UNREADABLE},
+		{-EBUSY, false, true, true, INTERP_NAME_UNREADABLE},
+		{-ETIMEDOUT, false, true, false, INTERP_NAME_UNREADABLE},
 	};
 
 	(void)state;
@@ -231,7 +233,7 @@ static void what_cannot_be_read(void **state)
 			clock_virtual_advance(&x.f.clock, 200 * NS_PER_MS);
 			interp_names_round(x.names);
 		}
-		expect_results(&x, cases[i].result, 2);
+		expect_results(&x, cases[i].result, cases[i].waits_on ? 0 : 2);
 		names_teardown(&x);
 	}
 }
@@ -246,7 +248,10 @@ static void a_process_without_a_known_runtime(void **state)
 	names_setup(&x);
 	x.p->interp->state = PROC_INTERP_WAITING;
 	id = see(&x, BASE + CODE, check_of_object());
-	interp_names_round(x.names);
+	for (int i = 0; i <= PROC_OBJECT_TRIES; i++) {
+		interp_names_round(x.names);
+		clock_virtual_advance(&x.f.clock, NS_PER_S);
+	}
 	assert_null(text_of(&x, id));
 	assert_int_equal(x.n_copies, 0);
 	x.p->interp->state = PROC_INTERP_WALKED;
@@ -281,6 +286,32 @@ static void copies_are_paced(void **state)
 	assert_int_equal(s.results[RUNTIME_PYTHON][INTERP_NAME_REUSED] +
 				 s.results[RUNTIME_PYTHON][INTERP_NAME_UNREADABLE],
 		N);
+	names_teardown(&x);
+}
+
+/* Nor the bytes of a second. */
+static void bytes_are_paced(void **state)
+{
+	enum { N = COPY_PER_S / 4 };
+	struct names_fixture x;
+	uint64_t before;
+
+	(void)state;
+	names_setup(&x);
+	/* One address, so many objects: each has a table of lines that is longer than its memory. */
+	put(&x.memory, LINES + 16, INTERP_MAX_LINES_BYTES, 8);
+	for (unsigned i = 0; i < N; i++) {
+		see(&x, BASE + CODE, i);
+		x.r.time_ns += MS;
+	}
+	interp_names_round(x.names);
+	assert_in_range(x.n_asked, COPY_BYTES_PER_S / 4, COPY_BYTES_PER_S / 2 + (1 << 20));
+	before = x.n_asked;
+	interp_names_round(x.names);
+	assert_in_range(x.n_asked, before, before + (1 << 20));
+	clock_virtual_advance(&x.f.clock, NS_PER_S);
+	interp_names_round(x.names);
+	assert_in_range(x.n_asked, before + COPY_BYTES_PER_S / 4, COPY_BYTES_PER_S + (2 << 20));
 	names_teardown(&x);
 }
 
@@ -319,6 +350,7 @@ int main(void)
 		cmocka_unit_test(what_cannot_be_read),
 		cmocka_unit_test(a_process_without_a_known_runtime),
 		cmocka_unit_test(copies_are_paced),
+		cmocka_unit_test(bytes_are_paced),
 		cmocka_unit_test(hostile_bytes),
 	};
 

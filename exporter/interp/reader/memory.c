@@ -12,6 +12,7 @@ static int copy(struct interp_window *w, uint64_t addr, void *to, uint32_t bytes
 	int r = keeper_copy(w->keeper, w->pid, w->start_ns, &range, 1);
 
 	w->requests++;
+	w->asked_bytes += bytes;
 	if (r < 0)
 		return r;
 	w->bytes += range.copied;

@@ -18,7 +18,7 @@ struct interp_window {
 	struct keeper *keeper;
 	uint32_t pid;
 	uint64_t start_ns;
-	uint64_t requests, bytes; /* that came from the process */
+	uint64_t requests, asked_bytes, bytes; /* bytes: that came from the process */
 	/* The rest is its own. */
 	uint64_t addr;
 	uint32_t n; /* bytes of the window */

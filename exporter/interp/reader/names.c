@@ -13,6 +13,7 @@ enum {
 	BATCH_OBJECTS = 1024,	       /* taken at once; what comes meanwhile is next */
 	MAX_CHANGES = 3,	       /* readings of an object that changes while it is read */
 	COPIES_PER_S = COPY_PER_S / 2, /* openers copy for others too */
+	ASKED_PER_S = COPY_BYTES_PER_S / 2,
 };
 
 struct interp_names {
@@ -20,7 +21,7 @@ struct interp_names {
 	struct rounds rounds;
 	/* What follows is the thread's that does them. */
 	int64_t second_ns; /* when the second began that these copies count for */
-	uint64_t second_copies;
+	uint64_t second_copies, second_asked; /* asked: bytes */
 	struct interp_names_stats stats;
 	/* A copy for readers. */
 	struct lock published_lock; /* leaf */
@@ -69,6 +70,7 @@ struct reading {
 	struct runtime_record record;
 	struct interp_window window;
 	bool is_gone, is_refused; /* so is all that follows; refused: for now */
+	bool is_untried;	  /* refused, which says nothing of it */
 };
 
 static void begin(struct interp_names *n, struct reading *r, const struct proc_code_process *p)
@@ -84,6 +86,7 @@ static void end(struct interp_names *n, struct reading *r)
 {
 	n->stats.copies += r->window.requests;
 	n->second_copies += r->window.requests;
+	n->second_asked += r->window.asked_bytes;
 	n->stats.copied_bytes += r->window.bytes;
 }
 
@@ -113,7 +116,7 @@ static enum interp_name_result result_of(struct reading *r, int error)
 	case -EFAULT: /* a process that has ended has no memory, although somebody still waits for it */
 		r->is_gone = r->process->exited;
 		return r->is_gone ? INTERP_NAME_GONE : INTERP_NAME_UNREADABLE;
-	case -EBUSY:
+	case -EBUSY: r->is_refused = r->is_untried = true; return INTERP_NAME_UNREADABLE;
 	case -ETIMEDOUT: r->is_refused = true; return INTERP_NAME_UNREADABLE;
 	default: return INTERP_NAME_UNREADABLE;
 	}
@@ -151,14 +154,14 @@ static bool name_object(struct interp_names *n, struct reading *r, const struct 
 
 	if (r->is_gone || (!r->runtime && r->process->exited))
 		result = INTERP_NAME_GONE;
-	else if (!r->runtime || r->is_refused)
-		what = PROC_OBJECT_LATER;
-	else
+	else if (!r->runtime) /* its row has not been published yet */
+		what = PROC_OBJECT_UNTRIED;
+	else if (!r->is_refused)
 		result = result_of(r, read_object(r, a, &c));
 	if (result == INTERP_NAME_OK)
 		what = PROC_OBJECT_NAMED;
 	else if (r->is_refused)
-		what = PROC_OBJECT_LATER;
+		what = r->is_untried ? PROC_OBJECT_UNTRIED : PROC_OBJECT_LATER;
 	what = answer(n, b, a, what, &c);
 	if (what == PROC_OBJECT_LATER)
 		return true;
@@ -168,16 +171,17 @@ static bool name_object(struct interp_names *n, struct reading *r, const struct 
 	return false;
 }
 
-/* So many copies have been asked for in this second that the rest waits. */
+/* So much has been asked for in this second that the rest waits. */
 static bool is_busy(struct interp_names *n, const struct reading *r)
 {
 	int64_t now_ns = clock_monotonic_ns(n->o.clock);
 
 	if (now_ns - n->second_ns >= NS_PER_S) {
 		n->second_ns = now_ns;
-		n->second_copies = 0;
+		n->second_copies = n->second_asked = 0;
 	}
-	return n->second_copies + r->window.requests >= COPIES_PER_S;
+	return n->second_copies + r->window.requests >= COPIES_PER_S ||
+	       n->second_asked + r->window.asked_bytes >= ASKED_PER_S;
 }
 
 static void publish(struct interp_names *n)
