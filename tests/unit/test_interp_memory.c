@@ -25,6 +25,8 @@ struct process {
 	uint8_t memory[BYTES];
 	uint64_t requests, largest;
 	int error;
+	struct clock_virtual clock;
+	int64_t takes_ns; /* each request */
 };
 
 static int fake_copy(
@@ -35,6 +37,7 @@ static int fake_copy(
 	assert_int_equal(pid, PID);
 	assert_int_equal(start_ns, START);
 	p->requests++;
+	clock_virtual_advance(&p->clock, p->takes_ns);
 	for (size_t i = 0; i < n && !p->error; i++) {
 		uint64_t off = ranges[i].addr - BASE;
 
@@ -53,6 +56,7 @@ static int setup(void **state)
 	struct process *p = calloc(1, sizeof(*p));
 
 	p->keeper.copy = fake_copy;
+	clock_virtual_init(&p->clock, NS_PER_S);
 	*state = p;
 	return 0;
 }
@@ -139,6 +143,35 @@ static void what_cannot_be_read(void **state)
 	assert_int_equal(w.memory.read(w.memory.arg, BASE, got, 8), -ENOTSUP);
 }
 
+static void its_time_is_over(void **state)
+{
+	struct process *p = *state;
+	struct interp_window w;
+	uint8_t got[BYTES];
+	int64_t began_ns = clock_monotonic_ns(&p->clock.clock);
+
+	p->takes_ns = 10 * NS_PER_MS;
+	interp_window_init(&w, &p->keeper, PID, START, 0);
+	interp_window_limit(&w, &p->clock.clock, began_ns + 3 * p->takes_ns);
+	expect(&w, 1000, 8, 0);
+	expect(&w, 5000, 8, 0);
+	expect(&w, 9000, 8, 0);
+	assert_false(w.is_over);
+	expect(&w, 9008, 8, 0); /* nothing is asked for it */
+	assert_int_equal(w.memory.read(w.memory.arg, BASE + 20000, got, 8), -ETIMEDOUT);
+	assert_true(w.is_over);
+	assert_int_equal(w.memory.read(w.memory.arg, BASE, got, BYTES), -ETIMEDOUT);
+	assert_int_equal(p->requests, 3);
+	/* amid a large piece */
+	interp_window_limit(&w, &p->clock.clock, clock_monotonic_ns(&p->clock.clock) + 1);
+	w.is_over = false;
+	assert_int_equal(w.memory.read(w.memory.arg, BASE, got, BYTES), -ETIMEDOUT);
+	assert_int_equal(p->requests, 4);
+	interp_window_init(&w, &p->keeper, PID, START, 0);
+	for (unsigned i = 0; i < 10; i++)
+		expect(&w, 90000, 8, i);
+}
+
 /* What a process had, at its times; ranges of a replay need not be those of the capture. */
 static void a_bundle_has_what_was_copied(void **state)
 {
@@ -190,6 +223,7 @@ int main(void)
 			a_second_reading_is_one_of_the_process, setup, teardown),
 		cmocka_unit_test_setup_teardown(large_pieces_come_by_themselves, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_cannot_be_read, setup, teardown),
+		cmocka_unit_test_setup_teardown(its_time_is_over, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_bundle_has_what_was_copied, setup, teardown),
 	};
 

@@ -32,6 +32,7 @@ struct names_fixture {
 	int error; /* of every copy */
 	unsigned n_copies, changes_at;
 	uint64_t n_asked; /* bytes */
+	int64_t takes_ns; /* each copy */
 };
 static struct names_fixture *current;
 
@@ -43,6 +44,7 @@ static int fake_copy(
 	assert_ptr_equal(k, &x->keeper);
 	assert_int_equal(pid, PID);
 	assert_int_equal(start_ns, START_MS * MS);
+	clock_virtual_advance(&x->f.clock, x->takes_ns);
 	if (++x->n_copies == x->changes_at)
 		put(&x->memory, CODE + 68, 99, 4);
 	for (size_t i = 0; i < n; i++) {
@@ -315,6 +317,52 @@ static void bytes_are_paced(void **state)
 	names_teardown(&x);
 }
 
+/* Others' names wait no longer for it. What it got on with is not lost; what takes so long by itself is given up in the end. */
+static void a_process_that_takes_long(void **state)
+{
+	enum { N = 20 };
+	struct names_fixture x;
+	struct interp_names_stats s;
+	uint64_t check = check_of_object(), ids[N];
+	unsigned n_rounds = 0, n_named;
+
+	(void)state;
+	names_setup(&x);
+	x.takes_ns = 50 * NS_PER_MS;
+	for (unsigned i = 0; i < N; i++) {
+		/* One address: the object is another one in between. */
+		if (i)
+			see(&x, BASE + CODE, check ^ i);
+		x.r.time_ns += MS;
+		ids[i] = see(&x, BASE + CODE, check);
+		x.r.time_ns += MS;
+	}
+	do {
+		int64_t began_ns = clock_monotonic_ns(&x.f.clock.clock);
+
+		interp_names_round(x.names);
+		assert_true(
+			clock_monotonic_ns(&x.f.clock.clock) - began_ns <= NS_PER_S + x.takes_ns);
+		n_named = 0;
+		for (unsigned i = 0; i < N; i++)
+			n_named += text_of(&x, ids[i]) != NULL;
+		assert_true(++n_rounds < 100);
+	} while (n_named < N);
+	assert_true(n_rounds > 2);
+	interp_names_stats(x.names, &s);
+	assert_int_equal(s.results[RUNTIME_PYTHON][INTERP_NAME_UNREADABLE], 0);
+	names_teardown(&x);
+	names_setup(&x);
+	x.takes_ns = 600 * NS_PER_MS;
+	see(&x, BASE + CODE, check);
+	for (unsigned i = 0; i < PROC_OBJECT_TRIES; i++) {
+		expect_results(&x, INTERP_NAME_UNREADABLE, 0);
+		interp_names_round(x.names);
+	}
+	expect_results(&x, INTERP_NAME_UNREADABLE, 1);
+	names_teardown(&x);
+}
+
 /* Anything may lie there; whatever is said of it is text. */
 static void hostile_bytes(void **state)
 {
@@ -351,6 +399,7 @@ int main(void)
 		cmocka_unit_test(a_process_without_a_known_runtime),
 		cmocka_unit_test(copies_are_paced),
 		cmocka_unit_test(bytes_are_paced),
+		cmocka_unit_test(a_process_that_takes_long),
 		cmocka_unit_test(hostile_bytes),
 	};
 

@@ -9,8 +9,12 @@
 static int copy(struct interp_window *w, uint64_t addr, void *to, uint32_t bytes, uint32_t min)
 {
 	struct keeper_range range = {.addr = addr, .bytes = bytes, .to = to};
-	int r = keeper_copy(w->keeper, w->pid, w->start_ns, &range, 1);
+	int r;
 
+	w->is_over |= w->deadline_ns && clock_monotonic_ns(w->clock) >= w->deadline_ns;
+	if (w->is_over)
+		return -ETIMEDOUT;
+	r = keeper_copy(w->keeper, w->pid, w->start_ns, &range, 1);
 	w->requests++;
 	w->asked_bytes += bytes;
 	if (r < 0)
@@ -79,4 +83,10 @@ void interp_window_init(struct interp_window *w, struct keeper *keeper, uint32_t
 		.keeper = keeper,
 		.pid = pid,
 		.start_ns = start_ns};
+}
+
+void interp_window_limit(struct interp_window *w, struct clock *clock, int64_t deadline_ns)
+{
+	w->clock = clock;
+	w->deadline_ns = deadline_ns;
 }

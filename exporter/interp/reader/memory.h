@@ -6,6 +6,7 @@
 #pragma once
 #include "exporter/interp/interp.h"
 #include "exporter/keeper/keeper.h"
+#include "lib/base/clock.h"
 
 enum {
 	INTERP_WINDOW_BYTES = 512,
@@ -18,6 +19,9 @@ struct interp_window {
 	struct keeper *keeper;
 	uint32_t pid;
 	uint64_t start_ns;
+	struct clock *clock;
+	int64_t deadline_ns;		       /* 0: none */
+	bool is_over;			       /* something was not read since its time was over */
 	uint64_t requests, asked_bytes, bytes; /* bytes: that came from the process */
 	/* The rest is its own. */
 	uint64_t addr;
@@ -35,3 +39,5 @@ struct interp_window {
  */
 void interp_window_init(struct interp_window *w, struct keeper *keeper, uint32_t pid,
 	uint64_t start_ns, uint64_t bias);
+/* From then on (CLOCK_MONOTONIC) nothing is asked any more: -ETIMEDOUT. What was asked before may take as long as keeper_copy does. */
+void interp_window_limit(struct interp_window *w, struct clock *clock, int64_t deadline_ns);

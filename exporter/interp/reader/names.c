@@ -16,6 +16,9 @@ enum {
 	ASKED_PER_S = COPY_BYTES_PER_S / 2,
 };
 
+/* Of one process at a time: others wait for their names too. */
+#define PROCESS_NS NS_PER_S
+
 struct interp_names {
 	struct interp_names_options o;
 	struct rounds rounds;
@@ -69,6 +72,7 @@ struct reading {
 	const struct interp_runtime *runtime; /* NULL: none is known */
 	struct runtime_record record;
 	struct interp_window window;
+	size_t n_read;		  /* objects */
 	bool is_gone, is_refused; /* so is all that follows; refused: for now */
 	bool is_untried;	  /* refused, which says nothing of it */
 };
@@ -80,6 +84,7 @@ static void begin(struct interp_names *n, struct reading *r, const struct proc_c
 		return;
 	r->runtime = interp_runtime_of(p->runtime.kind);
 	interp_window_init(&r->window, n->o.keeper, p->pid, p->start_ns, p->runtime.bias);
+	interp_window_limit(&r->window, n->o.clock, clock_monotonic_ns(n->o.clock) + PROCESS_NS);
 }
 
 static void end(struct interp_names *n, struct reading *r)
@@ -117,7 +122,10 @@ static enum interp_name_result result_of(struct reading *r, int error)
 		r->is_gone = r->process->exited;
 		return r->is_gone ? INTERP_NAME_GONE : INTERP_NAME_UNREADABLE;
 	case -EBUSY: r->is_refused = r->is_untried = true; return INTERP_NAME_UNREADABLE;
-	case -ETIMEDOUT: r->is_refused = true; return INTERP_NAME_UNREADABLE;
+	case -ETIMEDOUT: /* a process that got on will get on in the next round */
+		r->is_refused = true;
+		r->is_untried = r->window.is_over && r->n_read;
+		return INTERP_NAME_UNREADABLE;
 	default: return INTERP_NAME_UNREADABLE;
 	}
 }
@@ -162,6 +170,8 @@ static bool name_object(struct interp_names *n, struct reading *r, const struct 
 		what = PROC_OBJECT_NAMED;
 	else if (r->is_refused)
 		what = r->is_untried ? PROC_OBJECT_UNTRIED : PROC_OBJECT_LATER;
+	else
+		r->n_read++;
 	what = answer(n, b, a, what, &c);
 	if (what == PROC_OBJECT_LATER)
 		return true;
@@ -197,7 +207,7 @@ static bool name_batch(struct interp_names *n)
 	struct proc_code_batch b;
 	struct reading r;
 	size_t settled = 0, i = 0;
-	bool is_full;
+	bool is_full, is_late = false;
 
 	lock_take(n->o.procs_lock);
 	proc_code_take(n->o.procs, PROC_CODE_OBJECTS, BATCH_OBJECTS, &b);
@@ -211,10 +221,11 @@ static bool name_batch(struct interp_names *n)
 			i++)
 			settled += !name_object(n, &r, &b, &b.addresses[i]);
 		end(n, &r);
+		is_late |= r.window.is_over;
 		if (i < b.n_addresses && b.addresses[i].process == process)
 			break;
 	}
-	is_full &= i == b.n_addresses && settled;
+	is_full &= i == b.n_addresses && settled && !is_late;
 	proc_code_batch_done(&b);
 	return is_full;
 }
