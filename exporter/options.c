@@ -152,8 +152,9 @@ static const struct option_spec specs[] = {
 	{"interp.max-bytes", OPTION_BYTES, AT(interp_bytes), .fallback = "16MB", .min = 1 << 20,
 		.max = 1LL << 40,
 		.help = "Memory for the names and tables of lines of language runtimes' functions. "
-			"When it is full, functions met first get no name until others are "
-			"forgotten."},
+			"When it is full, functions whose names are read from then on have "
+			"none. Once samples with other functions have gone, they are read again "
+			"when sampled."},
 	{"jit.java-perfmap", OPTION_BOOL, AT(java_perfmap),
 		.help = "Ask JVMs (JDK 17 and later) for their perf maps when their code has no "
 			"names, as jcmd PID Compiler.perfmap does. Starts a role of its own that "

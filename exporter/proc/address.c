@@ -324,7 +324,11 @@ void proc_addresses_retain(struct proc_table *t, const uint64_t *used_bitmap)
 	for (uint32_t id = 1; id < t->n_addresses; id++) {
 		struct address *a = &t->addresses[id];
 
-		if (!a->process || bits_has(used_bitmap, id) || proc_object_retain(t, a))
+		if (!a->process)
+			continue;
+		if (a->is_object)
+			a->object->lacks_room = false; /* others may have gone */
+		if (bits_has(used_bitmap, id) || proc_object_retain(t, a))
 			continue;
 		if (!a->is_retired)
 			proc_address_unlink(t, id);

@@ -267,7 +267,6 @@ bool proc_object_retain(struct proc_table *t, struct address *a)
 
 	if (!a->is_object)
 		return false;
-	a->object->lacks_room = false;
 	if (a->process->exited || a->object->told_ns + PROC_OBJECT_KEPT_NS < t->now_ns)
 		return false;
 	newest = find_object(t, a->process, a->addr, UINT64_MAX);

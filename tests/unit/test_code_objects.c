@@ -315,6 +315,7 @@ static void texts_have_a_budget(void **state)
 	struct abi_record r;
 	struct process *p;
 	char name[600];
+	uint64_t id, hot;
 
 	(void)state;
 	setup(&f);
@@ -332,8 +333,21 @@ static void texts_have_a_budget(void **state)
 	assert_int_equal(name_all(&f, "", PROC_OBJECT_REFUSED, 0), 0);
 	/* when others went it is tried again */
 	proc_addresses_retain(f.t, (uint64_t[]) {0, 0});
-	assert_int_not_equal(id_at(&f, p, OBJECT + 16, 1000100), 0);
+	id = id_at(&f, p, OBJECT + 16, 1000100);
+	assert_int_not_equal(id, 0);
 	assert_int_equal(name_all(&f, name, PROC_OBJECT_NAMED, 1000101), 1);
+	/* also what is in use all the time */
+	name[0] = 'x';
+	seen(&f, p, &r, OBJECT + 32, 5);
+	hot = id_at(&f, p, OBJECT + 32, 1000100);
+	assert_int_equal(name_all(&f, name, PROC_OBJECT_NO_ROOM, 1000102), 1);
+	proc_addresses_retain(f.t, (uint64_t[]) {1ULL << id | 1ULL << hot, 0});
+	assert_int_equal(id_at(&f, p, OBJECT + 32, 1000100), hot);
+	assert_int_equal(name_all(&f, name, PROC_OBJECT_NO_ROOM, 1000103), 1);
+	proc_addresses_retain(f.t, (uint64_t[]) {1ULL << hot, 0});
+	assert_int_equal(id_at(&f, p, OBJECT + 32, 1000100), hot);
+	assert_int_equal(name_all(&f, name, PROC_OBJECT_NAMED, 1000104), 1);
+	assert_string_equal(name_of(&f, hot), name);
 	teardown(&f);
 	assert_int_equal(budget.used_bytes, 0);
 }

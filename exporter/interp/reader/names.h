@@ -33,7 +33,7 @@ struct interp_names;
 struct interp_names *interp_names_new(const struct interp_names_options *o);
 void interp_names_freep(struct interp_names **n);
 
-/* Reads what waits, newest first. One thread; blocks for processes whose memory does not answer, though little more than a second each. */
+/* Reads what waits, newest first. One thread; blocks for processes whose memory does not answer, for a second each and one request more. */
 void interp_names_round(struct interp_names *n);
 /* Asks for a round and waits for it until then (CLOCK_MONOTONIC) at most. Any thread. */
 void interp_names_await_round(struct interp_names *n, int64_t until_ns);
