@@ -22,22 +22,53 @@ struct code_text {
 	uint8_t data[];
 };
 
+/* Two CPUs that see a new object at once tell of it once, maybe the one that was later. */
+#define TOLD_LATE_NS (10 * NS_PER_MS)
+
+static uint32_t first_at(const struct proc_table *t, const struct process *p, uint64_t addr)
+{
+	const uint64_t *slot = table_find(&t->by_address, proc_address_hash(p, addr, true));
+
+	return slot ? (uint32_t)*slot : 0;
+}
+
+static bool is_object_at(const struct address *a, const struct process *p, uint64_t addr)
+{
+	return a->is_object && a->process == p && a->addr == addr;
+}
+
 /* The id of the object of that time; 0: none is known. */
 static uint32_t find_object(
 	const struct proc_table *t, const struct process *p, uint64_t addr, uint64_t time_ns)
 {
-	const uint64_t *slot = table_find(&t->by_address, proc_address_hash(p, addr, true));
-	uint32_t id = slot ? (uint32_t)*slot : 0, best = 0;
+	uint32_t best = 0;
 
-	for (; id; id = t->addresses[id].next) {
+	for (uint32_t id = first_at(t, p, addr); id; id = t->addresses[id].next) {
 		const struct address *a = &t->addresses[id];
 
-		if (a->is_object && a->process == p && a->addr == addr &&
-			a->object->since_ns <= time_ns &&
+		if (is_object_at(a, p, addr) && a->object->since_ns <= time_ns &&
 			(!best || a->object->since_ns > t->addresses[best].object->since_ns))
 			best = id;
 	}
 	return best;
+}
+
+/* The same for a sample. */
+static uint32_t find_sampled(
+	const struct proc_table *t, const struct process *p, uint64_t addr, uint64_t time_ns)
+{
+	uint32_t found = find_object(t, p, addr, time_ns);
+	uint64_t until_ns = time_ns + TOLD_LATE_NS;
+
+	for (uint32_t id = found ? 0 : first_at(t, p, addr); id; id = t->addresses[id].next) {
+		const struct address *a = &t->addresses[id];
+
+		if (is_object_at(a, p, addr) && a->object->since_ns <= until_ns) {
+			found = id;
+			until_ns = a->object->since_ns;
+		}
+	}
+	return found;
 }
 
 /* ---- texts ---- */
@@ -226,7 +257,7 @@ void proc_object_seen(struct proc_table *t, struct process *p, const struct abi_
 uint64_t proc_object_word(struct proc_table *t, struct process *p, uint64_t word, uint64_t time_ns)
 {
 	uint64_t addr = ABI_INTERP_OBJECT(word) << ABI_INTERP_ADDRESS_SHIFT;
-	uint32_t id = find_object(t, p, addr, time_ns);
+	uint32_t id = find_sampled(t, p, addr, time_ns);
 
 	assert_table_held(t);
 	p->has_objects = true;

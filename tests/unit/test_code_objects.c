@@ -113,7 +113,7 @@ static void another_object_is_another_id(void **state)
 	assert_string_equal(name_of(&f, first), "first");
 	/* samples that waited for something are of their time */
 	assert_int_equal(id_at(&f, p, OBJECT, 1000299), first);
-	assert_int_equal(id_at(&f, p, OBJECT, 1000099), 0);
+	assert_int_equal(id_at(&f, p, OBJECT, 1000089), 0);
 	/* what comes late was there before, or was the same before */
 	r.time_ns = 1000250 * MS;
 	seen(&f, p, &r, OBJECT, 4);
@@ -127,6 +127,35 @@ static void another_object_is_another_id(void **state)
 	/* an address of JIT code is another id, though it is the same address */
 	assert_int_not_equal(ABI_FRAME_VALUE(proc_resolve(f.t, p, OBJECT, 1000300 * MS)), second);
 	assert_null(proc_interned_address(f.t, second).process);
+	teardown(&f);
+}
+
+/* Two CPUs see a new object, and the one that was later by a little tells of it. */
+static void a_sample_just_before_the_record(void **state)
+{
+	struct fixture f;
+	struct abi_record r;
+	struct process *p;
+	uint64_t first, second;
+
+	(void)state;
+	setup(&f);
+	p = process_at(&f, 10, 1000000, &r);
+	seen(&f, p, &r, OBJECT, 5);
+	r.time_ns = 1000105 * MS;
+	seen(&f, p, &r, OBJECT, 6);
+	first = id_at(&f, p, OBJECT, 1000104);
+	second = id_at(&f, p, OBJECT, 1000105);
+	assert_int_not_equal(first, second);
+	/* the oldest one, if it began soon after */
+	assert_int_equal(id_at(&f, p, OBJECT, 1000099), first);
+	assert_int_equal(id_at(&f, p, OBJECT, 1000090), first);
+	assert_int_equal(id_at(&f, p, OBJECT, 1000089), 0);
+	/* a record of that time is of another object, unless it says the same */
+	r.time_ns = 1000098 * MS;
+	seen(&f, p, &r, OBJECT, 7);
+	assert_int_not_equal(id_at(&f, p, OBJECT, 1000099), first);
+	assert_int_equal(id_at(&f, p, OBJECT, 1000100), first);
 	teardown(&f);
 }
 
@@ -204,26 +233,26 @@ static void objects_stay_with_their_process(void **state)
 	seen(&f, p, &r, OBJECT, 5);
 	old = id_at(&f, p, OBJECT, 1000100);
 	assert_int_equal(name_all(&f, "old", PROC_OBJECT_NAMED, 1000101), 1);
-	r.time_ns += MS;
+	r.time_ns += 20 * MS;
 	seen(&f, p, &r, OBJECT, 6);
-	id = id_at(&f, p, OBJECT, 1000101);
-	assert_int_equal(name_all(&f, "new", PROC_OBJECT_NAMED, 1000102), 1);
+	id = id_at(&f, p, OBJECT, 1000120);
+	assert_int_equal(name_all(&f, "new", PROC_OBJECT_NAMED, 1000121), 1);
 	proc_addresses_retain(f.t, (uint64_t[]) {1ULL << id | 1ULL << old, 0});
 	assert_string_equal(name_of(&f, id), "new");
 	assert_string_equal(name_of(&f, old), "old");
 	proc_addresses_retain(f.t, none);
-	assert_int_equal(id_at(&f, p, OBJECT, 1000102), id);
+	assert_int_equal(id_at(&f, p, OBJECT, 1000122), id);
 	assert_int_equal(id_at(&f, p, OBJECT, 1000100), 0); /* no sample can mean it any more */
 	assert_string_equal(name_of(&f, id), "");
 	proc_table_stats(f.t, &stats);
 	assert_int_equal(stats.text_bytes, 0);
 	/* met again, it is read again */
-	assert_int_equal(name_all(&f, "new", PROC_OBJECT_NAMED, 1000103), 1);
+	assert_int_equal(name_all(&f, "new", PROC_OBJECT_NAMED, 1000123), 1);
 	assert_string_equal(name_of(&f, id), "new");
 	/* until its process has ended */
 	exited(&f, 10, 1000200);
 	proc_addresses_retain(f.t, none);
-	assert_int_equal(id_at(&f, p, OBJECT, 1000102), 0);
+	assert_int_equal(id_at(&f, p, OBJECT, 1000122), 0);
 	assert_null(proc_object_of(f.t, id).process);
 	proc_table_stats(f.t, &stats);
 	assert_int_equal(stats.text_bytes, 0);
@@ -402,6 +431,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(another_object_is_another_id),
+		cmocka_unit_test(a_sample_just_before_the_record),
 		cmocka_unit_test(processes_have_their_own),
 		cmocka_unit_test(children_have_what_their_parent_had),
 		cmocka_unit_test(objects_stay_with_their_process),
