@@ -119,10 +119,10 @@ void hold_add(struct hold *h, enum hold_kind kind, const void *rec, size_t len)
 	hold_flush(h, UINT64_MAX);
 	if (add_entry(h, kind, t, rec, len))
 		return;
-	if (kind == HOLD_SAMPLE)
-		h->stats.dropped[((const uint8_t *)rec)[offsetof(struct abi_record, event)]]++;
-	else
+	if (kind == HOLD_SIDEBAND)
 		h->stats.sideband_dropped++;
+	else if (*(const uint8_t *)rec == ABI_RECORD_SAMPLE)
+		h->stats.dropped[((const uint8_t *)rec)[offsetof(struct abi_record, event)]]++;
 }
 
 static int compare_entries(const void *a, const void *b)

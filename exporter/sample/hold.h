@@ -21,7 +21,7 @@ struct hold_entry {
 struct hold_stats {
 	uint64_t samples, sideband, late_samples, late_sideband, bad_records, sideband_lost,
 		overflowed;
-	uint64_t dropped[ABI_N_EVENTS], sideband_dropped; /* the budget left no room */
+	uint64_t dropped[ABI_N_EVENTS], sideband_dropped; /* samples; the budget left no room */
 	uint64_t stacks[ABI_N_CUTS];
 };
 

@@ -227,6 +227,29 @@ static void refused_memory_drops_counted(void **state)
 	hold_done(&h);
 }
 
+/* A sample without its code object or its copied stack is still one. */
+static void only_samples_count_as_dropped(void **state)
+{
+	struct abi_code c = {
+		.type = ABI_RECORD_CODE, .time_ns = 8, .pid = 7, .object = 0x123, .check = 1};
+	struct abi_stack s = {.type = ABI_RECORD_STACK, .time_ns = 8};
+	struct budget budget;
+	struct seen seen = {""};
+	struct sample_sink sink = sink_of(&seen);
+	struct hold h;
+
+	(void)state;
+	budget_init(&budget, NULL, "test", "--test", 8);
+	hold_init(&h, &sink, &budget, 1 << 20);
+	hold_add(&h, HOLD_SAMPLE, &c, sizeof(c));
+	hold_add(&h, HOLD_SAMPLE, &s, sizeof(s));
+	assert_int_equal(h.stats.bad_records, 0);
+	assert_int_equal(h.stats.dropped[ABI_EVENT_CPU], 0);
+	add_sample(&h, 8, 0, ABI_CUT_NONE);
+	assert_int_equal(h.stats.dropped[ABI_EVENT_CPU], 1);
+	hold_done(&h);
+}
+
 static void cpu_lists(void **state)
 {
 	static const struct {
@@ -655,6 +678,7 @@ int main(void)
 		cmocka_unit_test(bad_records_are_dropped),
 		cmocka_unit_test(full_room_hands_on_early),
 		cmocka_unit_test(refused_memory_drops_counted),
+		cmocka_unit_test(only_samples_count_as_dropped),
 		cmocka_unit_test(cpu_lists),
 		cmocka_unit_test(coverage_tells_missing_ticks),
 		cmocka_unit_test(intervals),
