@@ -76,6 +76,7 @@ struct taking {
 	struct table frames;  /* word → index */
 	struct table weights; /* weight → samples */
 	struct table codes;   /* id of a code object → its struct symbol_code */
+	struct table texts;   /* what objects share → a struct interp_code of the snapshot */
 	struct tail *tails;   /* 1 << TAIL_BITS */
 	struct column rows, stack_column, task_column, frame_column, refs;
 	struct column path; /* nodes of the stack at hand, as far as they were walked */
@@ -226,11 +227,34 @@ static void *copy_bytes(struct arena *a, const void *from, size_t n)
 	return to ? memcpy(to, from, n) : NULL;
 }
 
+/* Once a snapshot, however many objects have it. NULL: memory is out. */
+static const struct interp_code *copy_text(struct taking *k, const struct proc_code_text *text)
+{
+	uint64_t *slot = table_insert(&k->texts, (uintptr_t)text, NULL);
+	struct interp_code *code;
+
+	if (!slot || *slot)
+		return slot ? (void *)(uintptr_t)*slot : NULL; /* NOLINT: as it was put there */
+	code = arena_alloc(k->arena, sizeof(*code));
+	*slot = (uintptr_t)code;
+	if (code)
+		*code = (struct interp_code) {
+			.name = arena_strdup(k->arena, text->name),
+			.raw = arena_strdup(k->arena, text->raw),
+			.file = arena_strdup(k->arena, text->file),
+			.first_line = text->first_line,
+			.lines = copy_bytes(k->arena, text->lines, text->lines_bytes),
+			.lines_bytes = text->lines_bytes,
+			.lines_format = text->lines_format,
+		};
+	return code;
+}
+
 /* What is known of a code object, once a snapshot; it may be given back when the lock is. NULL: nothing is, or memory is out. */
 static const struct symbol_code *copy_code(struct taking *k, uint64_t id)
 {
 	struct proc_object o = proc_object_of(k->t->procs, id);
-	const struct proc_code_text *text = o.text;
+	const struct interp_code *text;
 	uint64_t *slot = o.process ? table_insert(&k->codes, id, NULL) : NULL;
 	struct symbol_code *code;
 
@@ -242,18 +266,10 @@ static const struct symbol_code *copy_code(struct taking *k, uint64_t id)
 		return NULL;
 	code->kind = o.kind;
 	code->version = o.version;
-	if (!text)
-		return code;
-	code->is_named = true;
-	code->code = (struct interp_code) {
-		.name = arena_strdup(k->arena, text->name),
-		.raw = arena_strdup(k->arena, text->raw),
-		.file = arena_strdup(k->arena, text->file),
-		.first_line = text->first_line,
-		.lines = copy_bytes(k->arena, text->lines, text->lines_bytes),
-		.lines_bytes = text->lines_bytes,
-		.lines_format = text->lines_format,
-	};
+	text = o.text ? copy_text(k, o.text) : NULL;
+	code->is_named = text != NULL;
+	if (text)
+		code->code = *text;
 	return code;
 }
 
@@ -451,7 +467,7 @@ int profile_snapshot_take(const struct profile_tables *t, const struct sample_lo
 		.tails = arena_zalloc(arena, sizeof(*k.tails) << TAIL_BITS),
 	};
 	struct table *tables[] = {
-		&k.keys, &k.tuples, &k.stacks, &k.ids, &k.frames, &k.weights, &k.codes};
+		&k.keys, &k.tuples, &k.stacks, &k.ids, &k.frames, &k.weights, &k.codes, &k.texts};
 	struct column *columns[] = {
 		&k.rows, &k.stack_column, &k.task_column, &k.frame_column, &k.refs};
 	bool ok;

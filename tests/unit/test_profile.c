@@ -50,10 +50,27 @@ bool proc_is_descendant(const struct proc_table *t, uint32_t task, uint32_t ance
 	return false;
 }
 
+/* Ids from that on are of objects whose names are known; even and odd ones share theirs. */
+enum { NAMED_OBJECT = 0x900 };
+
 struct proc_object proc_object_of(const struct proc_table *t, uint64_t id)
 {
-	(void)t, (void)id;
-	return (struct proc_object) {0};
+	static const struct proc_code_text texts[] = {
+		{.name = "even",
+			.raw = "even",
+			.file = "e.py",
+			.lines = (const uint8_t *)"even lines",
+			.lines_bytes = 10},
+		{.name = "odd", .raw = "odd", .file = "o.py"},
+	};
+
+	(void)t;
+	if (id < NAMED_OBJECT)
+		return (struct proc_object) {0};
+	return (struct proc_object) {.process = (void *)(uintptr_t)8, /* NOLINT: never read */
+		.text = &texts[id % 2],
+		.kind = RUNTIME_PYTHON,
+		.version = (uint32_t)id};
 }
 
 struct proc_address proc_interned_address(const struct proc_table *t, uint64_t payload)
@@ -513,6 +530,37 @@ static bool has_function(const struct profile *p, const char *name)
 	return false;
 }
 
+/* Tables of lines are large, and many processes have the same. */
+static void test_texts_are_copied_once(void **state)
+{
+	struct fixture *f = *state;
+	const struct interp_code *codes[4];
+	uint64_t frames[ARRAY_SIZE(codes)];
+
+	for (unsigned i = 0; i < ARRAY_SIZE(codes); i++)
+		frames[i] = ABI_INTERP(NAMED_OBJECT + i, 1);
+	put(f, frames, ARRAY_SIZE(frames), 0, 5, 0);
+	build(f, NULL, 0, SYMBOLIZE_FUNCTIONS);
+	memset(codes, 0, sizeof(codes));
+	for (size_t i = 0; i < f->snapshot.n_frames; i++) {
+		const struct symbol_frame *at = &f->snapshot.frames[i];
+		uint64_t id = ABI_INTERP_OBJECT(at->frame);
+
+		assert_int_equal(at->code->version, id);
+		codes[id - NAMED_OBJECT] = &at->code->code;
+	}
+	assert_string_equal(codes[0]->name, "even");
+	assert_string_equal(codes[1]->file, "o.py");
+	assert_int_equal(codes[0]->lines_bytes, 10);
+	assert_memory_equal(codes[0]->lines, "even lines", 10);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_ptr_equal(codes[i]->name, codes[i + 2]->name);
+		assert_ptr_equal(codes[i]->raw, codes[i + 2]->raw);
+		assert_ptr_equal(codes[i]->file, codes[i + 2]->file);
+		assert_ptr_equal(codes[i]->lines, codes[i + 2]->lines);
+	}
+}
+
 static void test_interpreter_frames(void **state)
 {
 	static const struct {
@@ -565,6 +613,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_sums_and_header, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_labels, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_texts_are_copied_once, set_up, tear_down),
 		cmocka_unit_test(test_interpreter_frames),
 		cmocka_unit_test_setup_teardown(test_cpu_label_parts_samples, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_cut_stack_is_visible, set_up, tear_down),
