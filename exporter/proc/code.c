@@ -39,7 +39,7 @@ static void drop_settled(struct proc_table *t, enum proc_code_kind kind)
 }
 
 struct found {
-	const struct process *process;
+	struct process *process;
 	uint32_t id;
 };
 
@@ -70,11 +70,34 @@ static void add_process(struct proc_code_batch *b, const struct process *p)
 	to->has_runtime = proc_runtime(p, &to->runtime);
 }
 
+/* The newest, since older ones have been tried. One process has a quarter of the places at most while others wait. */
+static void choose(struct proc_table *t, const struct waiting *w, size_t max, struct found *ret,
+	size_t n, struct found *more)
+{
+	const size_t share = MAX(max / 4, 1U);
+	size_t n_found = 0, n_more = 0;
+
+	for (size_t i = w->n; i && n_found < n; i--) {
+		uint32_t id = w->ids[i - 1];
+		const struct found f = {.process = t->addresses[id].process, .id = id};
+
+		if (f.process->n_taken < share) {
+			f.process->n_taken++;
+			ret[n_found++] = f;
+		} else if (n_more < n) {
+			more[n_more++] = f;
+		}
+	}
+	for (size_t i = 0; i < n_found; i++)
+		ret[i].process->n_taken = 0;
+	memcpy(ret + n_found, more, (n - n_found) * sizeof(*ret));
+}
+
 void proc_code_take(
 	struct proc_table *t, enum proc_code_kind kind, size_t max, struct proc_code_batch *ret)
 {
 	const struct waiting *w = &t->waiting[kind];
-	_cleanup_free_ struct found *found = NULL;
+	_cleanup_free_ struct found *found = NULL, *more = NULL;
 	size_t n;
 
 	assert_table_held(t);
@@ -84,18 +107,14 @@ void proc_code_take(
 	if (!n)
 		return;
 	found = try_realloc(NULL, n, sizeof(*found));
+	more = try_realloc(NULL, n, sizeof(*more));
 	ret->addresses = try_realloc(NULL, n, sizeof(*ret->addresses));
 	ret->processes = try_realloc(NULL, n, sizeof(*ret->processes));
-	if (!found || !ret->addresses || !ret->processes) {
+	if (!found || !more || !ret->addresses || !ret->processes) {
 		proc_code_batch_done(ret);
 		return;
 	}
-	/* The newest: older ones have been tried. */
-	for (size_t i = 0; i < n; i++) {
-		uint32_t id = w->ids[w->n - 1 - i];
-
-		found[i] = (struct found) {.process = t->addresses[id].process, .id = id};
-	}
+	choose(t, w, max, found, n, more);
 	qsort(found, n, sizeof(*found), by_process);
 	for (size_t i = 0; i < n; i++) {
 		const struct address *a = &t->addresses[found[i].id];

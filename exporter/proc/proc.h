@@ -146,7 +146,7 @@ struct proc_code_batch {
 };
 /* Are there addresses that wait? */
 bool proc_code_is_waiting(const struct proc_table *t, enum proc_code_kind kind);
-/* At most `max` of them. Those of processes whose root is gone are given up. */
+/* At most `max` of them, the newest, and at most a quarter of one process while others wait. Those of processes whose root is gone are given up. */
 void proc_code_take(
 	struct proc_table *t, enum proc_code_kind kind, size_t max, struct proc_code_batch *ret);
 void proc_code_batch_done(struct proc_code_batch *b);

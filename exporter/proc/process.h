@@ -101,6 +101,7 @@ struct process {
 	uint32_t depth;
 	uint32_t n_refs; /* tasks, addresses, children */
 	uint32_t n_addresses;
+	uint32_t n_taken; /* while proc_code_take takes a batch, of its places */
 	struct process *parent, *older;
 	struct process *prev, *next; /* of all images */
 	struct process *next_exited; /* in the queue of those to reap */

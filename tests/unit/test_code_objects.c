@@ -381,6 +381,55 @@ static void texts_have_a_budget(void **state)
 	assert_int_equal(budget.used_bytes, 0);
 }
 
+/* One process makes objects faster than they are named. */
+static void others_have_their_share(void **state)
+{
+	enum { MANY = 50, MAX = 20 };
+	struct fixture f;
+	struct abi_record r[3];
+	struct process *p[3];
+	struct proc_code_batch b;
+	size_t n[3] = {0};
+
+	(void)state;
+	setup(&f);
+	for (unsigned i = 0; i < 3; i++)
+		p[i] = process_at(&f, 10 + i, 1000000, &r[i]);
+	for (unsigned i = 0; i < 3; i++)
+		seen(&f, p[1], &r[1], OBJECT + i * 16, 5);
+	for (unsigned i = 0; i < MANY; i++)
+		seen(&f, p[2], &r[2], OBJECT + i * 16, 5);
+	for (unsigned i = 0; i < MANY; i++)
+		seen(&f, p[0], &r[0], OBJECT + i * 16, 5);
+	proc_code_take(f.t, PROC_CODE_OBJECTS, MAX, &b);
+	assert_int_equal(b.n_addresses, MAX);
+	assert_int_equal(b.n_processes, 3);
+	for (size_t i = 0; i < b.n_addresses; i++) {
+		const struct proc_code_address *a = &b.addresses[i];
+		uint32_t pid = b.processes[a->process].pid;
+
+		n[pid - 10]++;
+		/* the newest of it */
+		if (pid == 12)
+			assert_in_range(a->addr, OBJECT + (MANY - MAX / 4) * 16ULL, UINT64_MAX);
+		for (size_t k = 0; k < i; k++)
+			assert_int_not_equal(a->id, b.addresses[k].id);
+	}
+	/* what nobody else wants goes to the newest again */
+	assert_int_equal(n[0], MAX - MAX / 4 - 3);
+	assert_int_equal(n[1], 3);
+	assert_int_equal(n[2], MAX / 4);
+	proc_code_batch_done(&b);
+	/* of fewer than four places too */
+	proc_code_take(f.t, PROC_CODE_OBJECTS, 2, &b);
+	assert_int_equal(b.n_processes, 2);
+	proc_code_batch_done(&b);
+	proc_code_take(f.t, PROC_CODE_OBJECTS, 1000, &b);
+	assert_int_equal(b.n_addresses, 2 * MANY + 3);
+	proc_code_batch_done(&b);
+	teardown(&f);
+}
+
 static void readings_that_fail(void **state)
 {
 	struct fixture f;
@@ -438,6 +487,7 @@ int main(void)
 		cmocka_unit_test(objects_go_when_not_told_of),
 		cmocka_unit_test(a_process_has_so_many),
 		cmocka_unit_test(texts_have_a_budget),
+		cmocka_unit_test(others_have_their_share),
 		cmocka_unit_test(readings_that_fail),
 	};
 
