@@ -33,7 +33,7 @@ static void note_refusal(
 	struct proc_table *t, uint32_t binary, uint32_t kind, uint32_t version, uint32_t refusal)
 {
 	struct proc_interp_said *s = &t->interp_said;
-	uint64_t key = (uint64_t)binary << 8 | refusal;
+	uint64_t key = (uint64_t)binary_canonical(t->o.binaries, binary) << 8 | refusal;
 	bool is_new = s->n_new < PROC_MAX_REFUSED_NEW;
 
 	t->stats.interp_refused[kind][refusal]++;

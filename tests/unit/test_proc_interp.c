@@ -208,7 +208,7 @@ static void refusals_are_counted_and_said_once(_unused_ void **state)
 	struct proc_interp_request q;
 	struct proc_stats s;
 	struct world w;
-	uint32_t id;
+	uint32_t id, other;
 
 	world_setup(&w, 1U << RUNTIME_PYTHON);
 	id = know(&w, PYTHON, 99, RUNTIME_UNKNOWN_VERSION);
@@ -227,6 +227,15 @@ static void refusals_are_counted_and_said_once(_unused_ void **state)
 	assert_int_equal(proc_interp_binaries(w.f.t, rows, ARRAY_SIZE(rows)), 1);
 	assert_int_equal(rows[0].n[PROC_INTERP_REFUSED], 3);
 	assert_int_equal(rows[0].refusal, RUNTIME_UNKNOWN_VERSION);
+	/* the same file by another id, as it turns out when it is read */
+	other = binary_get(w.f.registry, &(struct binary_identity) {.ino = 5, .path = OTHER});
+	assert_int_not_equal(other, id);
+	start(&w, PID + 3, OTHER, 1300);
+	w.f.registry->entries[other]->alias = id;
+	proc_interp_settled(w.f.t, other);
+	proc_table_stats(w.f.t, &s);
+	assert_int_equal(s.interp_refused[RUNTIME_PYTHON][RUNTIME_UNKNOWN_VERSION], 4);
+	assert_false(proc_interp_next_refused(w.f.t, &said));
 	world_teardown(&w);
 }
 
