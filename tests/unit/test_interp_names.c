@@ -363,6 +363,28 @@ static void a_process_that_takes_long(void **state)
 	names_teardown(&x);
 }
 
+/* Profiles of systems without such programs wait for nothing. */
+static void a_round_is_asked_for_where_something_waits(void **state)
+{
+	struct names_fixture x;
+	struct interp_names *names;
+	struct bell bell;
+
+	(void)state;
+	names_setup(&x);
+	assert_int_equal(bell_init(&bell, NULL), 0);
+	names = interp_names_new(&(struct interp_names_options) {
+		.procs = x.f.t, .procs_lock = &x.lock, .bell = &bell});
+	interp_names_await_round(names, 0);
+	assert_int_equal(bell_wait(&bell, -1, 0, 0), BELL_TIME_OVER);
+	see(&x, BASE + CODE, check_of_object());
+	interp_names_await_round(names, 0);
+	assert_int_equal(bell_wait(&bell, -1, 0, 0), BELL_RUNG);
+	interp_names_freep(&names);
+	bell_done(&bell);
+	names_teardown(&x);
+}
+
 /* Anything may lie there; whatever is said of it is text. */
 static void hostile_bytes(void **state)
 {
@@ -400,6 +422,7 @@ int main(void)
 		cmocka_unit_test(copies_are_paced),
 		cmocka_unit_test(bytes_are_paced),
 		cmocka_unit_test(a_process_that_takes_long),
+		cmocka_unit_test(a_round_is_asked_for_where_something_waits),
 		cmocka_unit_test(hostile_bytes),
 	};
 

@@ -241,7 +241,12 @@ void interp_names_round(struct interp_names *n)
 
 void interp_names_await_round(struct interp_names *n, int64_t until_ns)
 {
-	if (n->o.bell)
+	bool is_waiting;
+
+	lock_take(n->o.procs_lock);
+	is_waiting = proc_code_is_waiting(n->o.procs, PROC_CODE_OBJECTS);
+	lock_release(n->o.procs_lock);
+	if (n->o.bell && is_waiting)
 		(void)rounds_ask(&n->rounds, n->o.bell, until_ns);
 }
 

@@ -35,7 +35,7 @@ void interp_names_freep(struct interp_names **n);
 
 /* Reads what waits, newest first. One thread; blocks for processes whose memory does not answer, for a second each and one request more. */
 void interp_names_round(struct interp_names *n);
-/* Asks for a round and waits for it until then (CLOCK_MONOTONIC) at most. Any thread. */
+/* If anything waits for its name, asks for a round and waits for it until then (CLOCK_MONOTONIC) at most. Any thread, without procs_lock. */
 void interp_names_await_round(struct interp_names *n, int64_t until_ns);
 
 struct interp_names_stats {
