@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Mappings as the kernel half reads them (bpf/process/heads.h): runs in one array of words, heads of processes in another. The
- * memory is given by the caller, a mapping of BPF maps or plain memory; nothing here calls the kernel. Owned by the drain thread.
+ * memory is given by the caller, a mapping of BPF maps or plain memory; nothing here calls the kernel. Used with the lock of the
+ * process table held, by whichever thread has it.
  */
 #pragma once
 #include "bpf/interp/rows.h"
