@@ -113,8 +113,8 @@ static void take_stack(void *ctx, const struct abi_stack *s)
 		deferred_stack(in->deferred, s);
 }
 
-/* The process of a code object may come with the sample that follows. */
-static void take_code(void *ctx, const struct abi_code *c)
+/* The process of a code object may come with the sample that follows it where it is not early. */
+static void take_code(void *ctx, const struct abi_code *c, bool early)
 {
 	struct intake *in = ctx;
 	struct process *process;
@@ -123,7 +123,7 @@ static void take_code(void *ctx, const struct abi_code *c)
 	process = proc_table_of_code(in->procs, c);
 	if (process)
 		proc_object_seen(in->procs, process, c);
-	else if (in->n_codes < INTAKE_MAX_CODES &&
+	else if (!early && in->n_codes < INTAKE_MAX_CODES &&
 		 alloc_grow(&in->codes, &in->cap_codes, in->n_codes + 1, sizeof(*c)) == 0)
 		in->codes[in->n_codes++] = *c;
 	lock_release(&in->lock);

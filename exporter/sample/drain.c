@@ -196,12 +196,12 @@ static void pass_stack(void *ctx, const struct abi_stack *s)
 		d->costs[s->event].taken_ns += (uint64_t)(clock_thread_cpu_ns() - began_ns);
 }
 
-static void pass_code(void *ctx, const struct abi_code *c)
+static void pass_code(void *ctx, const struct abi_code *c, bool early)
 {
 	const struct sample_sink *to = &((struct drain *)ctx)->options.sink;
 
 	if (to->code)
-		to->code(to->ctx, c);
+		to->code(to->ctx, c, early);
 }
 
 static void pass_sample(void *ctx, const struct abi_record *r, bool late)
@@ -324,7 +324,7 @@ static void note(struct drain *d, const void *rec, size_t len)
 	if (len == sizeof(c) && *(const uint8_t *)rec == ABI_RECORD_CODE) {
 		memcpy(&c, rec, sizeof(c));
 		if (d->options.sink.code && c.event < ABI_N_EVENTS)
-			d->options.sink.code(d->options.sink.ctx, &c);
+			d->options.sink.code(d->options.sink.ctx, &c, true);
 	}
 	if (len < sizeof(r))
 		return;

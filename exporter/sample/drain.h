@@ -66,9 +66,9 @@ struct sample_sink {
 	void (*sideband)(void *ctx, const struct sideband *e);
 	/* A copy of a stack: of the sample that comes next with its time and CPU. Valid during the call only; may be NULL. */
 	void (*stack)(void *ctx, const struct abi_stack *s);
-	/* A code object of a language runtime: as soon as its record is read, out of order, since its process may not live long; and once more
-	 * right before the sample with its time and CPU. Valid during the call only; may be NULL. */
-	void (*code)(void *ctx, const struct abi_code *c);
+	/* A code object of a language runtime: as soon as its record is read (early), out of order, since its process may not live long; and
+	 * once more right before the sample with its time and CPU. Valid during the call only; may be NULL. */
+	void (*code)(void *ctx, const struct abi_code *c, bool early);
 	/* The record is valid during the call only. late: older than what was already handed on. */
 	void (*sample)(void *ctx, const struct abi_record *r, bool late);
 	/* So many samples of the event were taken and lost since the last drain, here or in the kernel half. May be NULL. */

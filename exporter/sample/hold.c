@@ -154,7 +154,7 @@ static void hand_on(struct hold *h, const struct hold_entry *e)
 			h->sink.stack(h->sink.ctx, (const void *)rec);
 	} else if (e->order >> 63 == HOLD_SAMPLE && *rec == ABI_RECORD_CODE) {
 		if (h->sink.code)
-			h->sink.code(h->sink.ctx, (const void *)rec);
+			h->sink.code(h->sink.ctx, (const void *)rec, false);
 	} else if (e->order >> 63 == HOLD_SAMPLE) {
 		const struct abi_record *r =
 			(const void *)rec; /* aligned, checked by sample_time */

@@ -124,9 +124,9 @@ static void on_stack(void *ctx, const struct abi_stack *s)
 		*(size_t *)ctx += bytes[i];
 }
 
-static void on_code(void *ctx, const struct abi_code *c)
+static void on_code(void *ctx, const struct abi_code *c, bool early)
 {
-	*(size_t *)ctx += c->object + c->check;
+	*(size_t *)ctx += c->object + c->check + early;
 }
 
 static void on_sample(void *ctx, const struct abi_record *r, bool late)

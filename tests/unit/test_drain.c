@@ -43,8 +43,9 @@ static void see_sample(void *ctx, const struct abi_record *r, bool late)
 	see(ctx, 's', r->time_ns, late);
 }
 
-static void see_code(void *ctx, const struct abi_code *c)
+static void see_code(void *ctx, const struct abi_code *c, bool early)
 {
+	assert_false(early);
 	assert_int_equal(c->object, 0x123);
 	see(ctx, 'c', c->time_ns, false);
 }

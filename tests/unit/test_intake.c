@@ -424,6 +424,51 @@ static void wait_symbol_files(struct binary_registry *r)
 }
 
 /* SONDE_BUNDLE names a bundle that an exporter wrote: tests/e2e/test_exporter_life.py captures one and has it replayed here. */
+/* An object is told of early, and right before its sample; the sample makes the process known. */
+static void test_code_objects_wait_for_their_process(void **state)
+{
+	struct stages s = {.labels = {.n = 0}};
+	struct sample_sink sink;
+	struct proc_stats stats;
+	struct record r;
+	struct abi_code c;
+	uint64_t word = ABI_INTERP(0x123, 4);
+
+	(void)state;
+	clock_virtual_init(&s.clock, 1700000000 * NS_PER_S);
+	stages_init(&s, &source_keeper, 300);
+	sink = intake_sink(&s.intake);
+	r = make_record((uint64_t)s.clock.mono_ns, 500, ABI_FLAG_USER_MODE, NULL, 0, &word, 1);
+	c = (struct abi_code) {.type = ABI_RECORD_CODE,
+		.time_ns = r.head.time_ns,
+		.start_ns = r.head.start_ns,
+		.pid = 500,
+		.object = 0x123,
+		.check = 7};
+	for (unsigned i = 0; i < 3; i++) {
+		sink.code(sink.ctx, &c, true);
+		c.object++;
+	}
+	assert_int_equal(s.intake.n_codes, 0);
+	c.object = 0x123;
+	sink.code(sink.ctx, &c, false);
+	assert_int_equal(s.intake.n_codes, 1);
+	sink.sample(sink.ctx, &r.head, false);
+	assert_int_equal(s.intake.n_codes, 0);
+	lock_take(&s.intake.lock);
+	assert_true(proc_code_is_waiting(s.procs, PROC_CODE_OBJECTS));
+	lock_release(&s.intake.lock);
+	/* known by now */
+	c.object++;
+	sink.code(sink.ctx, &c, true);
+	assert_int_equal(s.intake.n_codes, 0);
+	lock_take(&s.intake.lock);
+	proc_table_stats(s.procs, &stats);
+	lock_release(&s.intake.lock);
+	assert_int_equal(stats.addresses, 2);
+	stages_done(&s);
+}
+
 static void test_bundle_of_an_exporter(void **state)
 {
 	_cleanup_bytes_ struct bytes pprof = {.len = 0}, folded = {.len = 0};
@@ -459,6 +504,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_captured_bundle_replays_to_the_same_pprof),
 		cmocka_unit_test(test_garbage_is_given_back),
+		cmocka_unit_test(test_code_objects_wait_for_their_process),
 	};
 
 	return getenv("SONDE_BUNDLE") ? cmocka_run_group_tests(bundle, NULL, NULL)
