@@ -233,25 +233,6 @@ static int keeper_open_at(struct keeper *k, int root_fd, const char *path, int f
 	return fd;
 }
 
-/* A piece that could not be read is known by a region without bytes. */
-static int capture_copy(
-	struct keeper *k, uint32_t pid, uint64_t start_ns, struct keeper_range *ranges, size_t n)
-{
-	struct capture_keeper *ck = (struct capture_keeper *)k;
-	struct capture *c = ck->capture;
-	int r = keeper_copy(ck->real, pid, start_ns, ranges, n);
-
-	lock_take(&c->lock);
-	for (size_t i = 0; r == 0 && i < n; i++) {
-		uint64_t head[] = {pid, start_ns, ranges[i].addr};
-
-		put_entry_locked(
-			c, CAPTURE_MEMORY, head, sizeof(head), ranges[i].to, ranges[i].copied);
-	}
-	lock_release(&c->lock);
-	return r;
-}
-
 static int keeper_attach(struct keeper *k, enum abi_event event, uint32_t cpu, struct errbuf *eb)
 {
 	struct keeper *real = ((struct capture_keeper *)k)->real;
@@ -283,7 +264,6 @@ struct keeper *capture_keeper(struct capture *c, struct keeper *k)
 {
 	c->keeper = (struct capture_keeper) {.keeper = {.open = keeper_open,
 						     .open_at = keeper_open_at,
-						     .copy = capture_copy,
 						     .attach = keeper_attach,
 						     .attach_sideband = keeper_attach_sideband,
 						     .attach_file = keeper_attach_file,

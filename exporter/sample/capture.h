@@ -18,8 +18,6 @@ enum capture_kind {
 	CAPTURE_SIDEBAND = 3, /* perf record */
 	CAPTURE_OPEN = 4,     /* request and answer of an OPEN or OPEN_AT */
 	CAPTURE_BLOB = 5,     /* SHA-256, bytes: contents of a descriptor */
-	CAPTURE_MEMORY =
-		6, /* u32 pid, u32 0, u64 start time, u64 address, bytes: what COPY answered */
 };
 
 enum {
@@ -57,5 +55,5 @@ void capture_record(struct capture *c, enum capture_kind kind, const void *rec, 
 void capture_drain(
 	struct capture *c, uint64_t monotonic_ns, int64_t boot_offset_ns, uint64_t realtime_ns);
 
-/* A keeper that passes everything on to `k` and writes down what OPEN, OPEN_AT and COPY answered. Does not own k. */
+/* A keeper that passes everything on to `k` and writes down what OPEN and OPEN_AT answered. It has no COPY. Does not own k. */
 struct keeper *capture_keeper(struct capture *c, struct keeper *k);

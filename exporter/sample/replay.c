@@ -29,15 +29,6 @@ struct answer {
 	bool used;
 };
 
-/* What a process had at an address when it was copied. */
-struct region {
-	uint32_t pid;
-	uint64_t start_ns, addr;
-	const uint8_t *data;
-	size_t len;
-	bool used;
-};
-
 /* A file or directory handed out: the memfd that stands for it. */
 struct handed {
 	uint64_t memfd_ino, dev, ino;
@@ -56,8 +47,6 @@ struct replay {
 	size_t n_blobs, cap_blobs;
 	struct answer *answers;
 	size_t n_answers, cap_answers;
-	struct region *regions;
-	size_t n_regions, cap_regions;
 	pthread_mutex_t mutex; /* leaf lock; guards what was handed out and every `used` */
 	struct handed *handed;
 	size_t n_handed, cap_handed;
@@ -122,23 +111,6 @@ static int index_blob(struct replay *r, struct cursor c)
 	return 0;
 }
 
-static int index_region(struct replay *r, struct cursor c)
-{
-	struct region g = {.pid = cursor_u32(&c)};
-
-	cursor_skip(&c, 4);
-	g.start_ns = cursor_u64(&c);
-	g.addr = cursor_u64(&c);
-	g.data = c.pos;
-	g.len = cursor_left(&c);
-	if (c.error || g.addr + g.len < g.addr)
-		return -EBADMSG;
-	if (alloc_grow(&r->regions, &r->cap_regions, r->n_regions + 1, sizeof(*r->regions)) < 0)
-		return -ENOMEM;
-	r->regions[r->n_regions++] = g;
-	return 0;
-}
-
 /* Walks the whole file once: answers and blobs are indexed, everything else is only checked for its shape. */
 static int index_file(struct replay *r, struct errbuf *eb)
 {
@@ -163,8 +135,6 @@ static int index_file(struct replay *r, struct errbuf *eb)
 			e = index_answer(r, body);
 		else if (kind == CAPTURE_BLOB)
 			e = index_blob(r, body);
-		else if (kind == CAPTURE_MEMORY)
-			e = index_region(r, body);
 		else if (kind == CAPTURE_DRAIN && cursor_left(&body) != 3 * sizeof(uint64_t))
 			e = -EBADMSG;
 		if (e < 0)
@@ -296,55 +266,6 @@ static int keeper_open_at(struct keeper *k, int root_fd, const char *path, int f
 	return root ? ask(r, &q, path) : -EBADF;
 }
 
-/* Of the regions that hold the address, the first that was not asked for yet, else the last. */
-static struct region *find_region(
-	struct replay *r, uint32_t pid, uint64_t start_ns, uint64_t addr, bool *ret_known)
-{
-	struct region *last = NULL;
-
-	for (size_t i = 0; i < r->n_regions; i++) {
-		struct region *g = &r->regions[i];
-
-		if (g->pid != pid || g->start_ns != start_ns)
-			continue;
-		*ret_known = true;
-		if (addr < g->addr || addr - g->addr >= g->len)
-			continue;
-		last = g;
-		if (!g->used)
-			break;
-	}
-	return last;
-}
-
-static int replay_copy(
-	struct keeper *k, uint32_t pid, uint64_t start_ns, struct keeper_range *ranges, size_t n)
-{
-	struct replay *r = (struct replay *)k;
-	bool is_known = false;
-
-	pthread_mutex_lock(&r->mutex);
-	for (size_t i = 0; i < n; i++) {
-		struct keeper_range *to = &ranges[i];
-
-		to->copied = 0;
-		while (to->copied < to->bytes) {
-			uint64_t addr = to->addr + to->copied;
-			struct region *g = find_region(r, pid, start_ns, addr, &is_known);
-			size_t part;
-
-			if (!g)
-				break;
-			g->used = true;
-			part = MIN(g->len - (addr - g->addr), (size_t)(to->bytes - to->copied));
-			memcpy((uint8_t *)to->to + to->copied, g->data + (addr - g->addr), part);
-			to->copied += (uint32_t)part;
-		}
-	}
-	pthread_mutex_unlock(&r->mutex);
-	return is_known ? 0 : -ESRCH;
-}
-
 /* As it was captured; whether its file system had devices of its own was not. */
 static int keeper_identify(struct keeper *k, int fd, struct keeper_file *ret)
 {
@@ -394,7 +315,6 @@ int replay_open_bytes(const void *p, size_t len, const struct sample_sink *sink,
 
 	r->keeper = (struct keeper) {.open = keeper_open,
 		.open_at = keeper_open_at,
-		.copy = replay_copy,
 		.identify = keeper_identify,
 		.attach = keeper_attach,
 		.attach_sideband = keeper_attach_sideband,
@@ -438,7 +358,6 @@ void replay_freep(struct replay **pr)
 	bytes_done(&r->converted);
 	free(r->blobs);
 	free(r->answers);
-	free(r->regions);
 	free(r->handed);
 	pthread_mutex_destroy(&r->mutex);
 	free(r);

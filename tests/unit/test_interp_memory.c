@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A process's memory for readers of its runtime: what one request serves, what is read from the process again, and that a bundle gives
- * back what a process had.
+ * A process's memory for readers of its runtime: what one request serves, what is read from the process again, and when its
+ * time is over.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,10 +12,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include "exporter/interp/reader/memory.h"
-#include "exporter/sample/capture.h"
-#include "exporter/sample/replay.h"
 #include "lib/base/cleanup.h"
-#include <unistd.h>
 
 enum { BASE = 0x10000, BYTES = 100000, PID = 7, START = 99 };
 
@@ -172,49 +169,6 @@ static void its_time_is_over(void **state)
 		expect(&w, 90000, 8, i);
 }
 
-/* What a process had, at its times; ranges of a replay need not be those of the capture. */
-static void a_bundle_has_what_was_copied(void **state)
-{
-	struct process *p = *state;
-	char path[] = "/tmp/test_interp_memory.XXXXXX";
-	const struct sample_sink sink = {.ctx = NULL};
-	struct capture *c;
-	_cleanup_(replay_freep)
-	struct replay *r = NULL;
-	struct clock_virtual clock;
-	struct interp_window w;
-	uint8_t got[1024];
-	struct keeper *k;
-
-	close(mkstemp(path));
-	c = capture_open(&fs_system, path, 0, NULL);
-	assert_non_null(c);
-	k = capture_keeper(c, &p->keeper);
-	interp_window_init(&w, k, PID, START, 0);
-	expect(&w, 1000, 48, 0);
-	expect(&w, 1000, 48, 1);
-	expect(&w, 1000 + INTERP_WINDOW_BYTES, 48, 0);
-	assert_int_equal(w.memory.read(w.memory.arg, BASE - 4096, got, 8), -EFAULT);
-	p->error = -EPERM;
-	assert_int_equal(w.memory.read(w.memory.arg, BASE + 5000, got, 8), -EPERM);
-	capture_freep(&c);
-	clock_virtual_init(&clock, 0);
-	assert_int_equal(replay_open(&fs_system, path, &sink, &clock, &r, NULL), 0);
-	unlink(path);
-	k = replay_keeper(r);
-	interp_window_init(&w, k, PID, START, 0);
-	expect(&w, 1010, 100, 0);
-	expect(&w, 1000, 48, 1);
-	expect(&w, 1000, 48, 1);
-	/* from one region into the next */
-	assert_int_equal(w.memory.read(w.memory.arg, BASE + 1000, got, 550), 0);
-	assert_int_equal(got[INTERP_WINDOW_BYTES - 1], 1);
-	assert_int_equal(got[INTERP_WINDOW_BYTES], 0);
-	assert_int_equal(w.memory.read(w.memory.arg, BASE + 5000, got, 8), -EFAULT);
-	interp_window_init(&w, k, PID, START + 1, 0);
-	assert_int_equal(w.memory.read(w.memory.arg, BASE + 1000, got, 8), -ESRCH);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -224,7 +178,6 @@ int main(void)
 		cmocka_unit_test_setup_teardown(large_pieces_come_by_themselves, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_cannot_be_read, setup, teardown),
 		cmocka_unit_test_setup_teardown(its_time_is_over, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_bundle_has_what_was_copied, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
