@@ -347,12 +347,9 @@ static int unknown_runtime(const char *name, size_t n, struct errbuf *eb)
 		(int)MIN(n, (size_t)64), name, (int)strlen(known) - 2, known);
 }
 
-int exporter_options_interp(const struct exporter_options *o, uint32_t *ret, struct errbuf *eb)
+static int parse_interp(const char *s, uint32_t *ret, struct errbuf *eb)
 {
-	*ret = 0;
-	if (!strcmp(o->interp, "none"))
-		return 0;
-	for (const char *s = o->interp;; s++) {
+	for (;; s++) {
 		size_t n = strcspn(s, ",");
 		uint32_t kind = 1;
 
@@ -366,6 +363,15 @@ int exporter_options_interp(const struct exporter_options *o, uint32_t *ret, str
 		if (!*s)
 			return 0;
 	}
+}
+
+int exporter_options_interp(const struct exporter_options *o, uint32_t *ret, struct errbuf *eb)
+{
+	uint32_t set = 0;
+	int r = strcmp(o->interp, "none") ? parse_interp(o->interp, &set, eb) : 0;
+
+	*ret = o->capture && *o->capture ? 0 : set;
+	return r;
 }
 
 int exporter_options_check(const struct exporter_options *o, struct errbuf *eb)

@@ -69,7 +69,8 @@ int exporter_options_node(
 /* The set of profile types (EVENT_BITs) that are on. -EINVAL: a name is unknown or repeated. */
 int exporter_options_types(
 	const struct exporter_options *o, uint32_t *ret, struct errbuf *eb) _must_check_;
-/* The runtimes whose frames are walked: 1 << enum runtime_kind (exporter/symfile/runtime.h). -EINVAL: a name is unknown or repeated. */
+/* The runtimes whose frames are walked: 1 << enum runtime_kind (exporter/symfile/runtime.h); none with --debug.capture, since a bundle must
+ * replay anywhere, where their objects mean nothing. -EINVAL: a name is unknown or repeated. */
 int exporter_options_interp(
 	const struct exporter_options *o, uint32_t *ret, struct errbuf *eb) _must_check_;
 /* The labels that every sample has: node and the external ones. */

@@ -307,8 +307,7 @@ static int build_kernel_memory(struct exporter_pipeline *p, struct errbuf *eb)
 		if (!p->kernel_memory[i])
 			return -EIO;
 	}
-	/* A bundle must replay anywhere: its frames are addresses, not ids of this run. */
-	if (!p->capture && exporter_options_interp(p->o, &p->interp, eb) < 0)
+	if (exporter_options_interp(p->o, &p->interp, eb) < 0)
 		return -EINVAL;
 	p->runs = runs_new(&(struct runs_memory) {
 		.rows = p->interp ? p->kernel_memory[KEEPER_INTERP_PROCESSES] : NULL,
