@@ -11,7 +11,7 @@
 /* A child's objects are looked for in so many ancestors that it has its memory from. */
 enum { MAX_LINEAGE = 8 };
 /* The kernel half tells of an object that is sampled again after 30 s. Twice that, since records and samples are held and wait. */
-#define PROC_OBJECT_KEPT_NS (2 * 30 * NS_PER_S)
+#define PROC_OBJECT_KEPT_NS (2 * ABI_CODE_AGAIN_NS)
 
 struct code_text {
 	uint32_t n_refs;

@@ -14,6 +14,7 @@
 static const int64_t waits_ns[] = {10 * NS_PER_MS, 100 * NS_PER_MS, NS_PER_S, 10 * NS_PER_S};
 /* A thread list without the right thread may be one that is being made. */
 enum { MIN_TRIES = 4, MAX_LOOKS = 3 };
+#define MAX_READ_NS NS_PER_S /* of one process; others wait */
 
 struct interp_processes {
 	struct interp_processes_options o;
@@ -65,6 +66,7 @@ static int read_process(struct interp_processes *s, const struct proc_interp_req
 	if (!interp_layout_of(&record, layout))
 		return RUNTIME_UNLIKE_VERSION;
 	interp_window_init(&window, s->o.keeper, q->pid, q->start_ns, q->runtime.bias);
+	interp_window_limit(&window, s->o.clock, clock_monotonic_ns(s->o.clock) + MAX_READ_NS);
 	if (!set_eval(s, q, &record, layout, row))
 		return RUNTIME_NO_STATE;
 	for (unsigned i = 0; i < MAX_LOOKS; i++) {
