@@ -133,14 +133,11 @@ static int resolve_key(const struct interp_memory *m, const struct runtime_recor
 		return e;
 	if (!words[0] || words[1] == UINT32_MAX)
 		return -EAGAIN;
-#if defined(__x86_64__)
-	if (words[1] < INTERP_KEYS_IN_THREAD) {
-		row->states[i].by = INTERP_BY_TP;
-		row->states[i].off = INTERP_KEYS_AT + 16 * (int64_t)words[1] + 8;
-		return 0;
-	}
-#endif
-	return INTERP_REFUSED_KEYS;
+	if (!INTERP_KEYS_AT || words[1] >= INTERP_KEYS_IN_THREAD)
+		return INTERP_REFUSED_KEYS;
+	row->states[i].by = INTERP_BY_TP;
+	row->states[i].off = INTERP_KEYS_AT + 16 * (int64_t)words[1] + 8;
+	return 0;
 }
 
 static int resolve_pair(

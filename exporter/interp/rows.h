@@ -27,7 +27,11 @@ enum {
 	INTERP_MAX_INTERPRETERS = 64, /* looked at in a process, */
 	INTERP_MAX_THREADS = 256,     /* and threads of all of them */
 	INTERP_KEYS_IN_THREAD = 32, /* of glibc: keys whose values lie in the thread's descriptor */
-	INTERP_KEYS_AT = 0x310,	    /* there, on x86-64: pairs of {number, value} */
+#if defined(__x86_64__)
+	INTERP_KEYS_AT = 0x310, /* there: pairs of {number, value} */
+#else
+	INTERP_KEYS_AT = 0, /* not known */
+#endif
 };
 
 /*
