@@ -110,7 +110,11 @@ class Truth(e2e.SampledPrograms):
             cls.loads[name] = e2e.Workload(program, STORY, 'threads')
         cls.wait_for_tables()
         cls.window = e2e.Window(cls.exporter)
-        cls.window.wait_for('samples of each', lambda samples: min(cls.count(samples).values()) >= cls.least)
+        cls.window.wait_for('samples of each, and of each function', lambda samples: min(cls.count(samples).values()) >= cls.least and not set(SPINS) - cls.seen())
+
+    @classmethod
+    def seen(cls):
+        return {short(f) for frames in cls.window.frames for f in frames if is_language(f)}
 
     @classmethod
     def count(cls, samples):
@@ -144,18 +148,16 @@ class Truth(e2e.SampledPrograms):
                          f'{n} frames, {100 * named / max(1, n):.3f} % named')
             with self.subTest(name):
                 self.assertGreaterEqual(with_language, 0.995 * total - 3)
-                self.assertGreaterEqual(named, 0.999 * n)
+                self.assertGreaterEqual(named, 0.999 * n - 3)
                 self.assertGreaterEqual(whole, 0.995 * total - 3)
         print('\n' + '\n'.join(lines), file=sys.stderr)
         self.assertFalse(faults, f'{len(faults)}, such as {faults[:3]}')
 
     def test_each_story_is_seen(self):
-        all_seen = set()
         for name in self.found:
             seen = {short(f) for frames, _, _ in self.of(name) for f in frames if is_language(f)}
             self.assertFalse({'spin', 'key', 'numbers', 'worker', 'rounds'} - seen, name)  # others take too little of a round to be in each
-            all_seen |= seen
-        self.assertFalse(set(SPINS) - all_seen)
+        self.assertFalse(set(SPINS) - self.seen())
 
     def test_native_code_between(self):
         """What C calls back, and C code at the leaf, have their native frames on the right side."""
