@@ -239,7 +239,9 @@ static bool classify_frames(struct building *k, struct fold_frame *ret)
 		if (!*runtime)
 			*runtime = (uint8_t)(runtime_in(k, &s->frames[i]) + 1);
 		if (fold_is_internal(*runtime - 1U, k->mappings[sym->mapping].filename,
-			    sym->named ? outermost->function : ""))
+			    sym->named ? outermost->function : "") ||
+			(ABI_FRAME_KIND(s->frames[i].frame) == ABI_FRAME_JIT &&
+				fold_is_trampoline(outermost->function)))
 			ret[i].class = FOLD_INTERNAL;
 	}
 	return any;

@@ -45,6 +45,11 @@ bool fold_is_internal(uint32_t runtime, const char *path, const char *function)
 	return false;
 }
 
+bool fold_is_trampoline(const char *function)
+{
+	return str_starts_with(function, "py::");
+}
+
 static bool has_language(const struct fold_frame *frames, const uint32_t *stack, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)

@@ -38,6 +38,12 @@ struct fold_frame {
 bool fold_is_internal(uint32_t runtime, const char *path, const char *function);
 
 /*
+ * Is machine code of that name the runtime's own? With -X perf Python makes a piece of it for each function, and names it in a perf map, so
+ * that native frames have the names that the language's frames have anyway.
+ */
+bool fold_is_trampoline(const char *function);
+
+/*
  * Folds a stack, leaf first, in place: `stack` has n indices into `frames`. Returns how many are left. A run of internal frames
  * becomes n_frames + the mapping of the language's frame that is next to it towards the root, or without one towards the leaf. A stack without a
  * frame of a language stays as it is, and so does the outermost frame of a whole one, where a program starts.

@@ -188,7 +188,7 @@ class OddPrograms(e2e.SampledPrograms):
                         {s[2].get('pid') for s in samples})
         cls.wait_for_tables()
 
-    def samples(self, name, *functions, is_whole=lambda labels: labels['stack'] == 'complete'):
+    def samples(self, name, *functions, is_whole=lambda labels: labels['stack'] == 'complete', query=''):
         """What a second of a program gives once each of its stacks is whole and one has these functions, leaf first. What is sampled while
         pages of a program are not in memory, or its mappings are read, may be cut; what stays cut fails."""
         if name not in self.loads:
@@ -198,7 +198,7 @@ class OddPrograms(e2e.SampledPrograms):
         last = []
 
         def sampled():
-            r = self.exporter.get(f'/debug/pprof/profile?seconds=1&hz=199&pid={self.loads[name].pid}')
+            r = self.exporter.get(f'/debug/pprof/profile?seconds=1&hz=199&pid={self.loads[name].pid}{query}')
             last[:] = e2e.Pprof(r.body).samples
             return any(follow(stack, functions) for stack, _, _ in last) and all(is_whole(labels) for _, _, labels in last)
         e2e.wait_for(lambda: f'stacks of {name}, of {[(stack, labels["stack"]) for stack, _, labels in last][:5]}', sampled)
@@ -211,7 +211,9 @@ class OddPrograms(e2e.SampledPrograms):
     def test_python(self):
         for i in range(len(NEW_PYTHONS)):
             path = f'{self.dir}/app.py'
-            self.samples(f'python{i}', f'py::burn:{path}', f'py::outer:{path}', f'py::<module>:{path}', 'Py_RunMain')
+            self.samples(f'python{i}', f'py::burn:{path}', f'py::outer:{path}', f'py::<module>:{path}', 'Py_RunMain', query='&interp=keep')
+            samples = self.samples(f'python{i}', 'burn', '[interpreter]', 'outer', '[interpreter]', '<module>', '_start')
+            self.assertFalse([stack for stack, _, _ in samples if any(f.startswith('py::') for f in stack)])
 
     def test_fibers(self):
         samples = self.samples('fibers', 'in_fiber()', 'make_fcontext')

@@ -106,6 +106,8 @@ static void test_whose_code(void **state)
 		assert_false(fold_is_internal(RUNTIME_NONE, cases[i].path, cases[i].function));
 		assert_false(fold_is_internal(N_RUNTIMES, cases[i].path, cases[i].function));
 	}
+	assert_true(fold_is_trampoline("py::burn:/srv/app.py"));
+	assert_false(fold_is_trampoline("pybind11::call"));
 }
 
 static void test_names(void **state)
