@@ -504,13 +504,17 @@ int64_t drain_interval_ns(uint32_t hz, bool is_calm)
 		MIN(CALM_SAMPLES * NS_PER_S / MAX(hz, 1U), longest_ns), SAMPLE_DRAIN_INTERVAL_NS);
 }
 
+/* Where new code or new objects are met all the time, a step is not made for each. */
+#define SOON_NS (10 * NS_PER_MS)
+
 static int64_t next_step_ns(
 	const struct drain *d, int64_t began_ns, const struct governor_rates *rates)
 {
 	uint32_t hz = 0; /* of all that may come to wait in a ring */
 	bool is_calm = d->is_calm && began_ns >= d->started_ns + BEGINNING_NS;
 	uint64_t unknown_ns = MIN(hold_unknown_ns(&d->hold), (uint64_t)(INT64_MAX - NS_PER_S));
-	int64_t handed_ns = MAX((int64_t)unknown_ns + SAMPLE_HOLD_NS, began_ns) + NS_PER_MS;
+	int64_t handed_ns =
+		MAX((int64_t)unknown_ns + SAMPLE_HOLD_NS + NS_PER_MS, began_ns + SOON_NS);
 
 	for (unsigned i = 0; i < ABI_N_EVENTS; i++)
 		hz += rates->hz[i];

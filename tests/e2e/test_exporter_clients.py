@@ -69,11 +69,15 @@ class CpuWatch(threading.Thread):
         super().__init__()
         self.exporter, self.pid, self.notes, self.stop = exporter, pid, [], threading.Event()
 
+    def note(self):
+        self.notes.append((time.time_ns(), cpu_ns(self.pid)))
+
     def run(self):
         while not self.stop.wait(0.02):
-            self.notes.append((time.time_ns(), cpu_ns(self.pid)))
+            self.note()
 
     def __enter__(self):
+        self.note()
         self.start()
         e2e.wait_drained(self.exporter)  # a window begins where the drain before the request ended
         return self
