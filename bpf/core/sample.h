@@ -50,7 +50,7 @@ static __always_inline void take_interp(struct sampling *g, __u32 n)
 	sampling_count(g, ABI_COUNT_INTERP_MISMATCHES_PYTHON, in->cut == ABI_CUT_INTERP_MISMATCH);
 	sampling_count(g, ABI_COUNT_INTERP_LOST_PYTHON, in->cut == ABI_CUT_INTERP_LOST);
 	sampling_count(g, ABI_COUNT_INTERP_CODES, in->n_told);
-	sampling_count(g, ABI_COUNT_INTERP_CODES_RING_FULL, in->n_untold);
+	sampling_count(g, ABI_COUNT_INTERP_CODES_LATER, in->n_untold);
 }
 
 /* Walks from the registers in scratch; returns the number of words. */
