@@ -142,7 +142,8 @@ class Overload(unittest.TestCase):
                     begun = time.time()
                     window = http.client.HTTPConnection('127.0.0.1', d.port)
                     window.request('GET', f'/debug/pprof/profile?seconds={STANDS_S}')
-                    time.sleep(1)  # it is asked for by then
+                    e2e.wait_for('the window is asked for', lambda: d.metrics()['sonde_http_parked_requests'] >= 1)
+                    time.sleep(1)
                     os.killpg(d.p.pid, signal.SIGSTOP)
                     try:
                         time.sleep(STANDS_S)
