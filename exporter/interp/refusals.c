@@ -29,7 +29,8 @@ const char *interp_refusal_text(uint32_t refusal)
 		return "where threads keep values of this thread key is not known";
 	case INTERP_REFUSED_UNLIKE:
 		return "no thread of the process has its state where it should be";
-	case INTERP_REFUSED_LAYOUTS: return "too many different versions run at once";
+	case INTERP_REFUSED_LAYOUTS:
+		return "more versions than there is room for have run since the exporter began";
 	case INTERP_REFUSED_MEMORY: return "the memory of the process cannot be read";
 	default: return runtime_refusal_text(refusal);
 	}
