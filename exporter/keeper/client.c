@@ -284,7 +284,13 @@ static struct line *take_line(
 	return NULL;
 }
 
-/* is_limited: the opener refused to do more in this second. */
+/* The opener has ended, or says what is not the protocol. */
+static bool is_line_lost(int r)
+{
+	return r == -EPIPE || r == -EPROTO || r == -ECONNRESET;
+}
+
+/* r: of the line itself. is_limited: the opener refused to do more in this second. */
 static void give_line_back(struct keeper_client *c, struct line *l, int r, bool is_limited)
 {
 	lock_take(&c->lock);
@@ -295,28 +301,41 @@ static void give_line_back(struct keeper_client *c, struct line *l, int r, bool 
 	if (r == -ETIMEDOUT) {
 		l->state = LINE_HANGING;
 		c->stats.timeouts++;
-	} else if (r == -EPIPE || r == -EPROTO || r == -ECONNRESET) {
+	} else if (is_line_lost(r)) {
 		hang_up_locked(c, l);
 	}
 	pthread_cond_broadcast(&c->idle);
 	lock_release(&c->lock);
 }
 
-/* The descriptor that an opener answers with, or -errno. */
-static int ask_opener(struct keeper_client *c, struct keeper_request *q, int fd,
-	const struct keeper_hanging *asked)
+/* The descriptor that an opener answers with, or -errno. ret_is_lost: the opener ended instead of answering. */
+static int ask_one_opener(struct keeper_client *c, struct keeper_request *q, int fd,
+	const struct keeper_hanging *asked, bool *ret_is_lost)
 {
 	struct keeper_reply reply;
-	int fds[KEEPER_MAX_FDS], r;
+	int fds[KEEPER_MAX_FDS], r, of_line;
 	struct line *l = take_line(c, asked, &r);
 
+	*ret_is_lost = false;
 	if (!l)
 		return r;
 	r = channel_call(&l->channel, q, fd, c->timeout_ms, fds, &reply);
 	/* The peer's errors are about the file; the line's own end it. */
-	give_line_back(c, l, r < 0 && reply.result == r ? 0 : r,
-		q->op == KEEPER_OP_COPY && r == -EBUSY && reply.result == r);
+	of_line = r < 0 && reply.result == r ? 0 : r;
+	*ret_is_lost = is_line_lost(of_line);
+	give_line_back(c, l, of_line, q->op == KEEPER_OP_COPY && r == -EBUSY && reply.result == r);
 	return channel_only_fd(r, fds);
+}
+
+/* As ask_one_opener. Where the opener has ended, as one that the kernel killed for want of memory, another is asked: once, for the
+ * request may be what ends them. */
+static int ask_opener(struct keeper_client *c, struct keeper_request *q, int fd,
+	const struct keeper_hanging *asked)
+{
+	bool is_lost;
+	int r = ask_one_opener(c, q, fd, asked, &is_lost);
+
+	return is_lost ? ask_one_opener(c, q, fd, asked, &is_lost) : r;
 }
 
 static int client_open(struct keeper *k, uint32_t pid, uint64_t start_ns, enum keeper_what what,

@@ -1,4 +1,8 @@
-"""Runs one unittest module of this folder and writes {passed, failed, skipped, cpu_seconds} as JSON: run_module.py MODULE RESULT_FILE."""
+"""Runs one unittest module of this folder and writes {passed, failed, skipped, cpu_seconds} as JSON: run_module.py MODULE RESULT_FILE [SECONDS].
+
+A module that has not ended after so many seconds says where each of its threads is, and ends.
+"""
+import faulthandler
 import json
 import os
 import resource
@@ -18,6 +22,8 @@ class Result(unittest.TextTestResult):
 
 def main():
     name, out = sys.argv[1:3]
+    if len(sys.argv) > 3:
+        faulthandler.dump_traceback_later(float(sys.argv[3]), exit=True)
     suite = unittest.defaultTestLoader.loadTestsFromName(name)
     r = unittest.TextTestRunner(verbosity=2, resultclass=Result).run(suite)
     bad = [str(t) for t, _ in r.failures + r.errors] + [str(t) for t in r.unexpectedSuccesses]

@@ -2,10 +2,13 @@
 import os
 import pwd
 import re
+import shutil
 import signal
 import subprocess
+import tempfile
 import time
 import unittest
+from contextlib import ExitStack
 
 from sonde_e2e import exporter, http_get, needs_kernel, wait_for, wait_quiet
 
@@ -223,12 +226,14 @@ class Together(unittest.TestCase):
                     self.assertIn(f'{victim} ended unexpectedly (signal 9)', d.output())
 
     def test_an_opener_that_ends_is_replaced(self):
-        with exporter() as d:
+        # A program that nobody has run yet: its file has to be opened.
+        with exporter() as d, tempfile.TemporaryDirectory() as top, ExitStack() as stack:
             r = roles(d)
             os.kill(r['opener'], signal.SIGKILL)
-            with subprocess.Popen(['sh', '-c', 'while :; do :; done']) as p:
-                wait_for('another opener', lambda: roles(d).get('opener', r['opener']) != r['opener'])
-                p.kill()
+            p = subprocess.Popen([shutil.copy(shutil.which('sh'), f'{top}/new'), '-c', 'while :; do :; done'])
+            stack.callback(p.wait)
+            stack.callback(p.kill)
+            wait_for('another opener', lambda: roles(d).get('opener', r['opener']) != r['opener'])
             self.assertEqual(http_get(d.url + '/-/ready').status, 200)
 
     def test_a_stuck_child_of_the_parser(self):

@@ -528,6 +528,27 @@ static void openers_that_hang(void **state)
 	assert_int_equal(stats.openers, 3);
 }
 
+/* What was asked of it is asked of another. */
+static void openers_that_end(void **state)
+{
+	struct pair *p = *state;
+	struct keeper *k = p->keeper;
+	struct keeper_stats stats;
+
+	for (unsigned n = 1; n <= 3; n++) {
+		int fd = k->open(k, (uint32_t)getpid(), 0, KEEPER_MAPS, 0, 0);
+
+		assert_true(fd >= 0);
+		close(fd);
+		assert_int_equal(p->n_openers, n);
+		shutdown(p->openers[n - 1].sock, SHUT_RDWR);
+	}
+	keeper_stats(k, &stats);
+	assert_int_equal(stats.requests, 5);
+	assert_int_equal(stats.timeouts, 0);
+	assert_int_equal(stats.openers, 1);
+}
+
 static void on_quit(int number)
 {
 	(void)number;
@@ -603,6 +624,7 @@ int main(void)
 		cmocka_unit_test(an_opener_that_never_starts),
 		cmocka_unit_test_setup_teardown(a_silent_keeper, setup, teardown),
 		cmocka_unit_test_setup_teardown(openers_that_hang, setup, teardown),
+		cmocka_unit_test_setup_teardown(openers_that_end, setup, teardown),
 		cmocka_unit_test(replies_that_nobody_reads),
 		cmocka_unit_test(attaches_to_jvms_only),
 		cmocka_unit_test(attacher_answers),
