@@ -378,6 +378,7 @@ static int make_scrape(struct scraper_pipeline *p, struct errbuf *eb)
 	lock_take(&p->lock);
 	p->scrape = scrape;
 	lock_release(&p->lock);
+	scraper_publish_discovery(p); /* all kinds have rows once it is ready */
 	return 0;
 }
 

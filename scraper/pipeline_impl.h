@@ -66,6 +66,8 @@ int scraper_pipeline_reload(struct scraper_pipeline *p, struct errbuf *eb) _must
 /* Threads that run after an error are ended by scraper_threads_stop. */
 int scraper_threads_start(struct scraper_pipeline *p, struct errbuf *eb) _must_check_;
 void scraper_threads_stop(struct scraper_pipeline *p);
+/* What discovery knows, for metrics. The thread that runs discovery, or the one that made it before that began. */
+void scraper_publish_discovery(struct scraper_pipeline *p);
 
 /* pipeline_api.c */
 struct api_callbacks scraper_api_callbacks(struct scraper_pipeline *p);

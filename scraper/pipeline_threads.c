@@ -23,7 +23,7 @@ static struct config *take_pending(struct scraper_pipeline *p)
 	return cfg;
 }
 
-static void publish_discovery(struct scraper_pipeline *p)
+void scraper_publish_discovery(struct scraper_pipeline *p)
 {
 	struct discover_stats kinds[PIPELINE_MAX_DISCOVER_KINDS];
 	size_t n = discover_stats(p->discover, kinds, PIPELINE_MAX_DISCOVER_KINDS);
@@ -49,7 +49,7 @@ static void *loop_main(void *arg)
 			config_put(cfg);
 		}
 		until_ns = discover_run(p->discover);
-		publish_discovery(p);
+		scraper_publish_discovery(p);
 		if (scrape_run(p->scrape, until_ns) < 0)
 			LOG_RATED(LOG_ERROR, "the scrape loop's wait failed");
 	}
