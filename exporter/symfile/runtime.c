@@ -8,7 +8,7 @@
 const char *runtime_name(uint32_t kind)
 {
 	static const char *const names[N_RUNTIMES] = {
-		[RUNTIME_NONE] = "", [RUNTIME_PYTHON] = "python"};
+		[RUNTIME_NONE] = "", [RUNTIME_PYTHON] = "python", [RUNTIME_RUBY] = "ruby"};
 
 	return kind < N_RUNTIMES ? names[kind] : "";
 }
@@ -22,6 +22,7 @@ const char *runtime_refusal_text(uint32_t refusal)
 			"its structures differ from those of its version, as in debug builds",
 		[RUNTIME_NO_STATE] = "it is stripped of what leads to a thread's state",
 		[RUNTIME_FREE_THREADED] = "free-threaded builds are not read yet",
+		[RUNTIME_NO_INTERPRETER] = "the function of its interpreter is not found",
 	};
 
 	return refusal < N_RUNTIME_REFUSALS ? texts[refusal] : "";

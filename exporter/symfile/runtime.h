@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 /* The numbers are in symbol files: new ones go to the end. */
-enum runtime_kind { RUNTIME_NONE, RUNTIME_PYTHON, N_RUNTIMES };
+enum runtime_kind { RUNTIME_NONE, RUNTIME_PYTHON, RUNTIME_RUBY, N_RUNTIMES };
 
 /* Why no frame of it is shown. */
 enum runtime_refusal {
@@ -16,6 +16,7 @@ enum runtime_refusal {
 	RUNTIME_UNLIKE_VERSION, /* structures differ from those of its version (debug builds, patches) */
 	RUNTIME_NO_STATE, /* nothing leads to the state of a thread (stripped, unknown machine code) */
 	RUNTIME_FREE_THREADED,
+	RUNTIME_NO_INTERPRETER, /* the function of its interpreter is not found */
 	N_RUNTIME_REFUSALS
 };
 
@@ -26,6 +27,7 @@ enum runtime_state_by {
 	RUNTIME_BY_GOT,	     /* at the thread pointer + the signed word at `at` */
 	RUNTIME_BY_GOT_PAIR, /* in the thread-local block of a module: {module, offset} at `at` */
 	RUNTIME_BY_KEY,	     /* in the value of the pthread key that the u32 at `at` has */
+	RUNTIME_BY_ADDRESS,  /* at `at`, the same for all threads: of the one that runs */
 	N_RUNTIME_STATES_BY
 };
 

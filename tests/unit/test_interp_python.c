@@ -239,6 +239,7 @@ static uint64_t thread_state_by(struct python *p, uint64_t tp, const struct runt
 				   raw_at(p, at + 8));
 	case RUNTIME_BY_KEY:
 		return raw_at(p, tp + KEY_VALUES_AT + KEY_BYTES * (uint32_t)raw_at(p, at) + 8);
+	case RUNTIME_BY_ADDRESS: return raw_at(p, at);
 	case RUNTIME_BY_NOTHING:
 	case N_RUNTIME_STATES_BY: break;
 	}

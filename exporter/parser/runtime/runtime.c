@@ -4,9 +4,11 @@
  */
 #include "exporter/parser/runtime/runtime.h"
 #include "exporter/parser/runtime/python.h"
+#include "exporter/parser/runtime/ruby.h"
 
 static bool (*const detectors[])(const struct elf_file *f, struct runtime_record *ret) = {
 	python_detect,
+	ruby_detect,
 };
 
 bool runtime_read(const struct elf_file *f, struct runtime_record *ret)

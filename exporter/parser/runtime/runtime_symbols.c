@@ -95,6 +95,70 @@ bool runtime_state_of_code(const struct elf_image *image, uint64_t vaddr, struct
 	return true;
 }
 
+/* REX.W with any register of the destination, then `op` and a ModRM byte; that byte's mod and rm are `form`. */
+static bool takes_wide(struct cursor *c, uint8_t op, uint8_t form, uint8_t *ret_reg)
+{
+	const uint8_t *p = c->pos;
+
+	if (cursor_left(c) < 3 || (p[0] & 0xfb) != 0x48 || p[1] != op || (p[2] & 0xc7) != form)
+		return false;
+	*ret_reg = (uint8_t)((p[2] >> 3 & 7) | (p[0] & 4) << 1);
+	cursor_skip(c, 3);
+	return true;
+}
+
+enum { FORM_RAX = 0x00, FORM_SIB = 0x04, FORM_RIP = 0x05, SIB_ABSOLUTE = 0x25, MOV_LOAD = 0x8b };
+
+/* A load of a thread-local pointer at the cursor. Above the thread pointer lies what the C library has of a thread. */
+static bool state_at(struct cursor c, uint64_t vaddr, struct runtime_state *ret)
+{
+	struct cursor tls = c;
+	uint8_t reg, other;
+	uint64_t at;
+
+	if (starts_with(&tls, "\x64", 1) && takes_wide(&tls, MOV_LOAD, FORM_SIB, &reg) &&
+		cursor_u8(&tls) == SIB_ABSOLUTE) { /* mov %fs:K,%r */
+		int32_t off = (int32_t)cursor_u32(&tls);
+
+		*ret = (struct runtime_state) {RUNTIME_BY_TP, (uint64_t)(int64_t)off};
+		return !tls.error && off < 0;
+	}
+	if (starts_with(&c, "\x66\x48\x8d\x3d", 4)) { /* lea GOT(%rip),%rdi; call __tls_get_addr */
+		at = relative(&c, vaddr);
+		if (!starts_with(&c, "\x66\x66\x48\xe8", 4) &&
+			!starts_with(&c, "\x66\x48\xff\x15", 4))
+			return false;
+		cursor_skip(&c, 4);
+		*ret = (struct runtime_state) {RUNTIME_BY_GOT_PAIR, at};
+		return !c.error && takes_wide(&c, MOV_LOAD, FORM_RAX, &reg);
+	}
+	if (takes_wide(&c, MOV_LOAD, FORM_RIP, &reg)) { /* mov GOT(%rip),%a; mov %fs:(%a),%b */
+		at = relative(&c, vaddr);
+		*ret = (struct runtime_state) {RUNTIME_BY_GOT, at};
+		/* Of these forms, those of other registers than the first eight but two are longer. */
+		return reg < 8 && reg != 4 && reg != 5 && starts_with(&c, "\x64", 1) &&
+		       takes_wide(&c, MOV_LOAD, reg, &other);
+	}
+	return false;
+}
+
+bool runtime_state_in_code(
+	const struct elf_image *image, uint64_t vaddr, uint64_t bytes, struct runtime_state *ret)
+{
+	struct cursor c = elf_image_at(image, vaddr);
+	struct runtime_state found;
+
+	if (cursor_left(&c) > bytes)
+		c.end = c.pos + bytes;
+	/* No two of these forms overlap, and none is the end of a longer instruction's number. */
+	for (; image->f->machine == EM_X86_64 && cursor_left(&c); cursor_skip(&c, 1))
+		if (state_at(c, vaddr, &found)) {
+			*ret = found;
+			return true;
+		}
+	return false;
+}
+
 uint64_t runtime_key_of_code(const struct elf_image *image, uint64_t vaddr)
 {
 	struct cursor c = code_of(image, vaddr);

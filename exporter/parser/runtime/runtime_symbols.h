@@ -22,6 +22,11 @@ void runtime_symbols_find(
  */
 bool runtime_state_of_code(
 	const struct elf_image *image, uint64_t vaddr, struct runtime_state *ret);
+/*
+ * The same of a function that does more than that: the first thread-local pointer that its code loads, within so many bytes.
+ */
+bool runtime_state_in_code(
+	const struct elf_image *image, uint64_t vaddr, uint64_t bytes, struct runtime_state *ret);
 /* The address of the u32 that the function at `vaddr` gives to a function as its first argument; 0: its code is another. */
 uint64_t runtime_key_of_code(const struct elf_image *image, uint64_t vaddr);
 /* The first address in [start, start + bytes) that the code of the function at `vaddr` has: absolute, relative to the code, or as a

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Places in Ruby that have no symbol, from machine code (x86-64).
+ */
+#pragma once
+#include "exporter/parser/elf/elf_image.h"
+#include <stdbool.h>
+
+struct ruby_range {
+	uint64_t begin, end; /* ELF virtual addresses */
+};
+
+struct ruby_interpreter {
+	struct ruby_range exec; /* the function that each entry from C runs in: vm_exec */
+	struct ruby_range core; /* that of the instructions: vm_exec_core */
+};
+
+/*
+ * The function of the instructions is that of the most indirect jumps in the file, since it ends each instruction with one. The other alone
+ * calls it. Functions are those of .eh_frame. False: there is no such pair.
+ */
+bool ruby_find_interpreter(const struct elf_image *image, struct ruby_interpreter *ret);
+/*
+ * ruby_global_symbols, from rb_id2str at `vaddr` and the function that it ends in: they compare a number with the first field of the
+ * structure, the number of symbols, and load the list of names behind it. 0: the code is another.
+ */
+uint64_t ruby_find_symbols(const struct elf_image *image, uint64_t vaddr);
+
+/*
+ * Where the number of the garbage collector's runs is, from rb_gc_count at `vaddr`: from the VM's pointer at `vm` over the pointer at `heap` of
+ * what that leads to, at `runs`. rb_gc_get_objspace, which it calls from 3.4 on, is at `objspace`; 0: it is not there. False: the code is another.
+ */
+struct ruby_gc_runs {
+	uint64_t
+		vm; /* in: of its symbol, 0: it has none; out: an address too where the code says it */
+	uint16_t heap, runs;
+};
+bool ruby_find_gc_runs(
+	const struct elf_image *image, uint64_t vaddr, uint64_t objspace, struct ruby_gc_runs *ret);
