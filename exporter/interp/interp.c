@@ -4,9 +4,11 @@
  */
 #include "exporter/interp/interp.h"
 #include "exporter/interp/python.h"
+#include "exporter/interp/ruby.h"
 
 static const struct interp_runtime runtimes[] = {
 	{RUNTIME_PYTHON, python_read_code, python_line},
+	{RUNTIME_RUBY, ruby_read_code, ruby_line},
 };
 
 const struct interp_runtime *interp_runtime_of(enum runtime_kind kind)

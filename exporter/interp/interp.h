@@ -10,6 +10,7 @@
 #include "bpf/abi.h"
 #include "exporter/symfile/runtime.h"
 #include "lib/base/cleanup.h"
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
 
@@ -38,6 +39,7 @@ struct interp_code {
 	uint8_t *lines;	     /* the runtime's own table */
 	size_t lines_bytes;
 	uint16_t lines_format; /* by runtime */
+	bool is_part; /* of its caller's function: the runtime shows both as one frame, with this one's line */
 	uint64_t
 		check; /* of the object's fields: differs when the address has become another object's */
 	uint64_t kernel_check; /* what the kernel half takes of it (struct abi_code) */

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Code objects of Ruby 2.5 to 4.0: instruction sequences (rb_iseq_t), which methods, blocks and files have, and methods that are written in
+ * C (rb_method_entry_t), which have a name alone. Names are those that Thread#backtrace of that version has. The kernel half's check of a
+ * method is where its definition is; that of a sequence is body + 3 code + 5 lines + 7 index, of which the last three are words of its body.
+ */
+#pragma once
+#include "exporter/interp/interp.h"
+
+/*
+ * Positions are addresses of an instruction in units of RUBY_WORD_BYTES, modulo RUBY_POSITIONS: the walker need not know where the code of a
+ * sequence begins. One has at most so many words, or no lines.
+ */
+enum { RUBY_WORD_BYTES = 8, RUBY_POSITIONS = ABI_INTERP_AT_START };
+
+int ruby_read_code(const struct interp_memory *m, const struct runtime_record *r, uint64_t object,
+	struct interp_code *ret);
+/*
+ * The same of a sequence with what its frame has of the method that it runs for: the word at -16 of the environment of the method, or of the
+ * block that is one (define_method). 0: not known. From 3.4 on names have the class of that method.
+ */
+int ruby_read_code_of(const struct interp_memory *m, const struct runtime_record *r,
+	uint64_t object, uint64_t method, struct interp_code *ret);
+uint32_t ruby_line(const struct interp_code *c, uint32_t position);

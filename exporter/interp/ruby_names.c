@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Up to 3.3 a sequence has its name as text. From 3.4 on it is made of that of the method around it and of the method's class, when that has
+ * a name.
+ */
+#include "exporter/interp/ruby_names.h"
+#include "lib/base/alloc.h"
+#include "lib/base/str.h"
+#include <stdio.h>
+
+enum { MAX_DEPTH = 64 /* of blocks in one another */, SVAR_METHOD_AT = 8 };
+
+/* Of rb_iseq_constant_body. */
+enum ruby_sequence_type {
+	SEQUENCE_TOP,
+	SEQUENCE_METHOD,
+	SEQUENCE_BLOCK,
+	SEQUENCE_CLASS,
+	SEQUENCE_RESCUE,
+	SEQUENCE_ENSURE,
+	SEQUENCE_EVAL,
+	SEQUENCE_MAIN,
+	SEQUENCE_PLAIN,
+};
+
+enum { CLASS_IS_SINGLETON = 1 << 13 }; /* from 3.4 on */
+
+int ruby_read_sequence(const struct interp_memory *m, const struct runtime_record *r, uint64_t at,
+	struct ruby_sequence *ret)
+{
+	static const enum ruby_offset fields[] = {RUBY_BODY_FIRST_LINE, RUBY_BODY_PARENT,
+		RUBY_BODY_LOCAL, RUBY_BODY_N_LINES, RUBY_BODY_LINE_INDEX};
+	size_t n = 0;
+	struct ruby_head h;
+	int error = ruby_read_object(
+		m, RUBY_T_CODE, at, r->offsets[RUBY_CODE_BODY] + (size_t)RUBY_POINTER_BYTES, &h);
+
+	if (error < 0)
+		return error;
+	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
+		if (r->offsets[fields[i]] != RUNTIME_NO_FIELD)
+			n = MAX(n, r->offsets[fields[i]] + (size_t)RUBY_POINTER_BYTES);
+	ret->at = at;
+	ret->body_at = ruby_pointer(&h, r->offsets[RUBY_CODE_BODY]);
+	return ruby_read_head(m, ret->body_at, n, &ret->body);
+}
+
+bool ruby_is_part(const struct runtime_record *r, const struct ruby_sequence *s)
+{
+	uint32_t type = (uint32_t)ruby_field(&s->body, r->offsets[RUBY_BODY_TYPE], 4);
+
+	return ruby_has_classes(r) && (type == SEQUENCE_RESCUE || type == SEQUENCE_ENSURE);
+}
+
+int ruby_read_method(const struct interp_memory *m, const struct runtime_record *r, uint64_t at,
+	struct ruby_method *ret)
+{
+	struct ruby_head h, definition;
+	int error = ruby_read_object(m, RUBY_T_METHOD, at,
+		r->offsets[RUBY_METHOD_OWNER] + (size_t)RUBY_POINTER_BYTES, &h);
+
+	if (error < 0)
+		return error;
+	error = ruby_read_head(m, ruby_pointer(&h, r->offsets[RUBY_METHOD_DEFINITION]),
+		r->offsets[RUBY_DEFINITION_ID] + (size_t)RUBY_POINTER_BYTES, &definition);
+	if (error < 0)
+		return error;
+	*ret = (struct ruby_method) {
+		.definition_at = ruby_pointer(&h, r->offsets[RUBY_METHOD_DEFINITION]),
+		.owner = ruby_pointer(&h, r->offsets[RUBY_METHOD_OWNER]),
+		.id = ruby_pointer(&definition, r->offsets[RUBY_DEFINITION_ID]),
+	};
+	return 0;
+}
+
+/* The head of a class or a module; -ENOENT: it is another thing. */
+static int read_class(const struct interp_memory *m, const struct runtime_record *r, uint64_t at,
+	struct ruby_head *ret)
+{
+	size_t n = MAX(r->offsets[RUBY_CLASS_PATH], r->offsets[RUBY_CLASS_ATTACHED]);
+	enum ruby_type type;
+	int error = ruby_read_head(m, at, n + RUBY_POINTER_BYTES, ret);
+
+	if (error < 0)
+		return error;
+	type = ruby_type_of(ret);
+	return type == RUBY_T_CLASS || type == RUBY_T_MODULE ? 0 : -ENOENT;
+}
+
+/* Both, within the bound of a name. */
+static char *join(const char *prefix, const char *name)
+{
+	static const char ELLIPSIS[] = "\xe2\x80\xa6";
+	_cleanup_free_ char *whole = xasprintf("%s%s", prefix, name);
+	size_t max = INTERP_MAX_TEXT_BYTES - sizeof(ELLIPSIS), n = strlen(whole);
+
+	if (n <= INTERP_MAX_TEXT_BYTES)
+		return TAKE(whole);
+	return xasprintf("%.*s%s", (int)str_utf8_fit(whole, n, max), whole, ELLIPSIS);
+}
+
+/* "Class#" or, of the methods of a class itself, "Class."; "" for a class without a name. */
+static int read_class_prefix(
+	const struct interp_memory *m, const struct runtime_record *r, uint64_t at, char **ret)
+{
+	_cleanup_free_ char *path = NULL;
+	const char *separator = "#";
+	struct ruby_head h;
+	int error = read_class(m, r, at, &h);
+
+	if (error == 0 && ruby_type_of(&h) == RUBY_T_CLASS &&
+		ruby_pointer(&h, 0) & CLASS_IS_SINGLETON) {
+		separator = ".";
+		/* Of an object that is no class, it has no name. */
+		error = read_class(m, r, ruby_pointer(&h, r->offsets[RUBY_CLASS_ATTACHED]), &h);
+	}
+	if (error == 0 && ruby_field(&h, r->offsets[RUBY_CLASS_IS_NAMED], 1) & 1)
+		error = ruby_read_text(m, r, ruby_pointer(&h, r->offsets[RUBY_CLASS_PATH]), &path);
+	if (error < 0 && error != -ENOENT)
+		return error;
+	*ret = join(path ? path : "", path ? separator : "");
+	return 0;
+}
+
+/* The text at `name`, with its class before it in the versions that have that. */
+static int read_qualified(const struct interp_memory *m, const struct runtime_record *r,
+	uint64_t owner, const char *name, char **ret)
+{
+	_cleanup_free_ char *prefix = NULL;
+	int error = 0;
+
+	if (owner && ruby_has_classes(r))
+		error = read_class_prefix(m, r, owner, &prefix);
+	if (error == 0)
+		*ret = join(prefix ? prefix : "", name);
+	return error;
+}
+
+int ruby_read_method_name(const struct interp_memory *m, const struct runtime_record *r,
+	const struct ruby_method *method, char **ret)
+{
+	_cleanup_free_ char *name = NULL;
+	int error = ruby_read_id(m, r, method->id, &name);
+
+	return error < 0 ? error : read_qualified(m, r, method->owner, name, ret);
+}
+
+/* The class that `method` leads to: it is a method, or what holds one beside variables of a frame (svar). 0: none. */
+static int read_owner(const struct interp_memory *m, const struct runtime_record *r,
+	uint64_t method, uint64_t *ret)
+{
+	struct ruby_method found = {0};
+	struct ruby_head h;
+	int error = method ? ruby_read_object(m, RUBY_T_SVAR, method,
+				     SVAR_METHOD_AT + RUBY_POINTER_BYTES, &h)
+			   : -ENOENT;
+
+	if (error == 0)
+		method = ruby_pointer(&h, SVAR_METHOD_AT);
+	if (method && (error == 0 || error == -ENOENT))
+		error = ruby_read_method(m, r, method, &found);
+	*ret = error < 0 ? 0 : found.owner;
+	return error == -ENOENT ? 0 : error; /* the place of a class, outside of methods */
+}
+
+/* The name of the method or file that `s` lies in, and between how many blocks. */
+static int find_outermost(const struct interp_memory *m, const struct runtime_record *r,
+	struct ruby_sequence *s, bool *ret_is_block, uint32_t *ret_level)
+{
+	*ret_is_block = false;
+	*ret_level = 0;
+	for (uint32_t depth = 0; depth < MAX_DEPTH; depth++) {
+		uint64_t parent = ruby_pointer(&s->body, r->offsets[RUBY_BODY_PARENT]);
+		uint32_t type = (uint32_t)ruby_field(&s->body, r->offsets[RUBY_BODY_TYPE], 4);
+		int error;
+
+		if (!parent || type == SEQUENCE_TOP || type == SEQUENCE_METHOD ||
+			type == SEQUENCE_CLASS || type == SEQUENCE_MAIN)
+			return 0;
+		*ret_is_block |= type == SEQUENCE_BLOCK || type == SEQUENCE_PLAIN;
+		*ret_level += type == SEQUENCE_BLOCK;
+		error = ruby_read_sequence(m, r, parent, s);
+		if (error < 0)
+			return error;
+	}
+	return -EBADMSG;
+}
+
+static int read_made_name(const struct interp_memory *m, const struct runtime_record *r,
+	const struct ruby_sequence *s, uint64_t method, char **ret)
+{
+	_cleanup_free_ char *text = NULL, *name = NULL;
+	struct ruby_sequence outer = *s;
+	char prefix[40] = "";
+	uint64_t owner = 0;
+	uint32_t level;
+	bool is_block;
+	int error = find_outermost(m, r, &outer, &is_block, &level);
+
+	if (error == 0)
+		error = ruby_read_text(
+			m, r, ruby_pointer(&outer.body, r->offsets[RUBY_BODY_NAME]), &text);
+	if (error == 0 && ruby_field(&outer.body, r->offsets[RUBY_BODY_TYPE], 4) == SEQUENCE_METHOD)
+		error = read_owner(m, r, method, &owner);
+	if (error == 0)
+		error = read_qualified(m, r, owner, text, &name);
+	if (error < 0)
+		return error;
+	if (is_block && level > 1)
+		snprintf(prefix, sizeof(prefix), "block (%u levels) in ", level);
+	*ret = join(is_block && level <= 1 ? "block in " : prefix, name);
+	return 0;
+}
+
+int ruby_read_name(const struct interp_memory *m, const struct runtime_record *r,
+	const struct ruby_sequence *s, uint64_t method, char **ret)
+{
+	if (ruby_has_classes(r))
+		return read_made_name(m, r, s, method, ret);
+	return ruby_read_text(m, r, ruby_pointer(&s->body, r->offsets[RUBY_BODY_NAME]), ret);
+}

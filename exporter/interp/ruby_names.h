@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Names as Thread#backtrace of each version has them (vm_backtrace.c).
+ */
+#pragma once
+#include "exporter/interp/ruby_objects.h"
+
+/* An instruction sequence: what it has for all its life. */
+struct ruby_sequence {
+	uint64_t at, body_at;
+	struct ruby_head body;
+};
+int ruby_read_sequence(const struct interp_memory *m, const struct runtime_record *r, uint64_t at,
+	struct ruby_sequence *ret);
+
+/* From 3.4 on names have classes, and are made. */
+static inline bool ruby_has_classes(const struct runtime_record *r)
+{
+	return r->offsets[RUBY_CLASS_PATH] != RUNTIME_NO_FIELD;
+}
+
+/* From 3.4 on what rescues and ensures is no frame of its own to Ruby. */
+bool ruby_is_part(const struct runtime_record *r, const struct ruby_sequence *s);
+
+/* A method, whatever it is written in. */
+struct ruby_method {
+	uint64_t definition_at;
+	uint64_t owner; /* its class or module */
+	uint64_t id;	/* the name under which it was defined */
+};
+int ruby_read_method(const struct interp_memory *m, const struct runtime_record *r, uint64_t at,
+	struct ruby_method *ret);
+
+/* malloc'ed: "block in Class#name", "<main>". `method`: as for ruby_read_code_of. */
+int ruby_read_name(const struct interp_memory *m, const struct runtime_record *r,
+	const struct ruby_sequence *s, uint64_t method, char **ret);
+/* malloc'ed: "Class#name". */
+int ruby_read_method_name(const struct interp_memory *m, const struct runtime_record *r,
+	const struct ruby_method *method, char **ret);
