@@ -21,6 +21,7 @@
  */
 #pragma once
 #include "bpf/interp/python.h"
+#include "bpf/interp/ruby.h"
 
 /* One step along the chain, by the runtime: in->at → next, word, entry. 0, or enum abi_cut. */
 UNWIND_FN int interp_step(struct walk *w, struct interp *in)
@@ -29,6 +30,7 @@ UNWIND_FN int interp_step(struct walk *w, struct interp *in)
 	case INTERP_PYTHON_EVALS:
 	case INTERP_PYTHON_CFRAMES:
 	case INTERP_PYTHON_SHIMS: return interp_python(w, in);
+	case INTERP_RUBY: return interp_ruby(w, in);
 	default: return ABI_CUT_INTERP_LOST;
 	}
 }
@@ -46,6 +48,8 @@ UNWIND_FN int interp_state_at(struct walk *w, struct interp *in, __u32 i, __u64 
 	*ret = 0;
 	if (by == INTERP_BY_TP)
 		*ret = in->tp + (__u64)in->process.states[i].off;
+	if (by == INTERP_BY_ADDRESS)
+		*ret = (__u64)in->process.states[i].off;
 	if (by != INTERP_BY_DTV)
 		return 0;
 	if (unwind_read_user(w, pair, sizeof(pair[0]), in->tp + INTERP_DTV_AT))
@@ -111,7 +115,8 @@ UNWIND_ALONE int interp_begin(struct walk *w, struct interp *in)
 		interp_fail(in, ABI_CUT_INTERP_LOST);
 	else if (!in->thread)
 		w->has_interp = 0;
-	else if ((r = interp_python_begin(w, in)) != ABI_CUT_NONE)
+	else if ((r = in->layout.kind == INTERP_RUBY ? interp_ruby_begin(w, in)
+						     : interp_python_begin(w, in)) != ABI_CUT_NONE)
 		interp_fail(in, (enum abi_cut)r);
 	return 0;
 }
@@ -119,15 +124,16 @@ UNWIND_ALONE int interp_begin(struct walk *w, struct interp *in)
 /* Is this native frame one of the function that interprets? */
 UNWIND_FN bool interp_is_eval(const struct walk *w, const struct interp *in)
 {
-	return in->layout.kind == INTERP_PYTHON_EVALS && w->place == UNWIND_IN_FILE &&
-	       w->binary == in->process.eval_binary &&
+	return (in->layout.kind == INTERP_PYTHON_EVALS || in->layout.kind == INTERP_RUBY) &&
+	       w->place == UNWIND_IN_FILE && w->binary == in->process.eval_binary &&
 	       w->off - in->process.eval_off < in->process.eval_bytes;
 }
 
 /* The run that was read ahead belongs to the native frame that is left: now it is handed out. */
 UNWIND_FN bool interp_is_due(struct interp *in)
 {
-	bool is_due = in->is_eval || (in->mark >= in->low && in->mark < in->high);
+	bool is_due = in->is_eval || (in->mark >= in->low && in->mark < in->high) ||
+		      in->mark == INTERP_RUBY_NO_ENTRY;
 
 	in->is_eval = 0;
 	if (is_due)

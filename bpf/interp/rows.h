@@ -19,6 +19,7 @@ enum interp_kind {
 	INTERP_PYTHON_EVALS, /* 3.6 to 3.9: nothing; a native frame of the interpreter's function for each language frame */
 	INTERP_PYTHON_CFRAMES, /* 3.10, 3.11: a C structure, chained on its own */
 	INTERP_PYTHON_SHIMS,   /* from 3.12 on: a frame of the language's chain */
+	INTERP_RUBY, /* nothing; a flag in the frame that the interpreter's function was entered for */
 	INTERP_N_KINDS
 };
 
@@ -38,7 +39,7 @@ struct interp_layout {
 	__u16 kind;			   /* enum interp_kind; INTERP_NONE: free */
 	__u16 thread_from, thread_bytes;   /* of the state, what holds the fields below */
 	__u16 thread_frame, thread_cframe; /* the innermost one */
-	__u16 thread_id;		   /* pthread_self(), which is the thread pointer */
+	__u16 thread_id; /* pthread_self(), which is the thread pointer; Ruby: in what thread_interp leads to */
 	__u16 thread_base_frame; /* the frame that ends the chain, none of the program's; from 3.15 */
 	__u16 cframe_frame, cframe_back; /* in a C structure on the stack */
 	__u16 frame_code, frame_back, frame_position, frame_owner, frame_is_entry;
@@ -51,7 +52,11 @@ struct interp_layout {
 	__u16 position_bytes; /* of one position: 2; 1 where frame_position is a number of bytes, 0 where it is in use as it is */
 	__u16 interp_generation; /* in the interpreter's state: rises when a code object goes */
 	__u16 thread_interp;	 /* its address in a thread's state */
-	__u16 reserved[9];
+	/* Ruby, whose frames lie side by side in a stack that the state has. */
+	__u16 thread_stack, thread_stack_words; /* its start and size */
+	__u16 frame_bytes;
+	__u16 frame_env; /* where its last word is the frame's flags; two before it, the method */
+	__u16 reserved[5];
 };
 _Static_assert(sizeof(struct interp_layout) == 64, "a cache line");
 
@@ -68,8 +73,9 @@ UNWIND_FN __u64 interp_check_add(__u64 check, __u64 word)
 /* How one comes from a thread to the runtime's state of it. The next way is tried where one gives 0. */
 enum interp_state_by {
 	INTERP_BY_NOTHING,
-	INTERP_BY_TP,  /* the word at the thread pointer + off */
-	INTERP_BY_DTV, /* the word at off in the thread-local block of `module` */
+	INTERP_BY_TP,	   /* the word at the thread pointer + off */
+	INTERP_BY_DTV,	   /* the word at off in the thread-local block of `module` */
+	INTERP_BY_ADDRESS, /* the word at off, the same for all threads */
 };
 
 struct interp_process {
@@ -80,7 +86,7 @@ struct interp_process {
 		__s64 off;
 	} states[INTERP_N_STATES];
 	__u32 layout;
-	/* Where the interpreter's function lies (INTERP_PYTHON_EVALS): as in a native frame word. */
+	/* Where the interpreter's function lies (INTERP_PYTHON_EVALS, INTERP_RUBY): as in a native frame word. */
 	__u32 eval_binary;
 	__u64 eval_off;
 	__u32 eval_bytes;

@@ -52,6 +52,7 @@ struct ruby_frame {
 	uint64_t method; /* as for ruby_read_code_of */
 	uint32_t position;
 	bool is_c, is_finish;
+	bool is_last; /* no entry of the interpreter lies behind it */
 };
 
 struct ruby_stack {
@@ -300,6 +301,8 @@ static inline bool ruby_walk(struct ruby *p, uint64_t ec, struct ruby_stack *s)
 		if (f->is_c || (f->object && pc))
 			s->n++;
 	}
+	for (unsigned i = s->n; i-- > 0 && !s->frames[i].is_finish;)
+		s->frames[i].is_last = true;
 	return true;
 }
 

@@ -11,7 +11,7 @@
 #include <sys/types.h>
 
 #include <cmocka.h>
-#include "tests/unit/ruby_process.h"
+#include "tests/unit/ruby_rows.h"
 
 #define SCRIPT "tests/data/ruby/truth.rb"
 #define BUSY "tests/data/ruby/busy.rb"
@@ -143,9 +143,38 @@ static void fold(struct ruby *p, struct ruby_stack *s)
 	s->n = n;
 }
 
+/* NULL: both kinds of frames lie where they belong: Ruby's as in the chain, each run of them leafward of its native frame. */
+static const char *check_mixed(const struct ruby_stack *s, const uint64_t *words, unsigned n)
+{
+	bool is_finish = false;
+	unsigned k = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		if (ABI_FRAME_KIND(words[i]) != ABI_FRAME_INTERP) {
+			if (is_finish != ruby_is_exec(words[i]))
+				return is_finish ? "a run without its native frame"
+						 : "an entry without a run";
+			is_finish = false;
+			continue;
+		}
+		if (k == s->n ||
+			ABI_INTERP_OBJECT(words[i]) !=
+				s->frames[k].object >> ABI_INTERP_ADDRESS_SHIFT ||
+			ABI_INTERP_POSITION(words[i]) != s->frames[k].position)
+			return "another frame than the chain has";
+		/* Behind the last entry may be methods in C alone. */
+		is_finish = (is_finish && s->frames[k].is_last) || s->frames[k].is_finish;
+		k++;
+	}
+	return k == s->n ? NULL : "fewer frames than the chain has";
+}
+
 static void check_stop(struct ruby *p, struct unwind_tables *t, struct counts *n)
 {
 	static struct ruby_stack s;
+	static uint64_t mixed[MAX_MIXED_FRAMES];
+	const char *wrong;
+	uint32_t cut;
 	_cleanup_free_ char *line = NULL;
 	char *lines[MAX_RUBY_FRAMES];
 	struct user_regs_struct regs;
@@ -164,12 +193,15 @@ static void check_stop(struct ruby *p, struct unwind_tables *t, struct counts *n
 	ec = ruby_state(p, regs.fs_base);
 	assert_int_not_equal(ec, 0);
 	assert_true(ruby_walk(p, ec, &s));
-	fold(p, &s);
 	ruby_walk_native(p, &regs, &s);
 	if (s.cut) { /* a library that came since */
 		read_mappings(t);
 		ruby_walk_native(p, &regs, &s);
 	}
+	wrong = check_mixed(&s, mixed, ruby_walk_mixed(p, &regs, mixed, &cut));
+	if (wrong || cut)
+		fail_msg("stop %u: %s, cut %u", n->n_stops, wrong ? wrong : "", cut);
+	fold(p, &s);
 	if (s.n != n_lines + 1 || s.n_exec != s.n_finish) {
 		print_stack(p, &s);
 		fail_msg("stop %u: %u frames, Ruby says %u; %u FINISH, %u of the interpreter's "
@@ -247,8 +279,9 @@ static void test_live(void **state)
 struct busy_counts {
 	unsigned n, n_frames, n_jit, n_idle;
 	unsigned n_equal, n_near,
-		n_other; /* entries of the interpreter less FINISH frames: 0, 1 or -1 */
-	unsigned n_cut;	 /* native walks */
+		n_other;  /* entries of the interpreter less FINISH frames: 0, 1 or -1 */
+	unsigned n_cut;	  /* native walks */
+	unsigned n_whole; /* walks over both kinds of frames in which all is in its place */
 };
 
 /* The number in a name like "block in Work#l3_key"; -1: it has none. */
@@ -316,7 +349,9 @@ static void check_native(struct ruby *p, struct unwind_tables *t,
 static void check_thread(struct ruby *p, struct unwind_tables *t, pid_t tid, struct busy_counts *n)
 {
 	static struct ruby_stack s;
+	static uint64_t mixed[MAX_MIXED_FRAMES];
 	struct user_regs_struct regs;
+	uint32_t cut;
 	uint64_t ec;
 
 	if (!ruby_thread_stop(tid, &regs))
@@ -326,6 +361,8 @@ static void check_thread(struct ruby *p, struct unwind_tables *t, pid_t tid, str
 		assert_true(ruby_walk(p, ec, &s));
 		check_order(p, &s, n);
 		check_native(p, t, &regs, &s, n);
+		n->n_whole +=
+			!check_mixed(&s, mixed, ruby_walk_mixed(p, &regs, mixed, &cut)) && !cut;
 		n->n++;
 	} else {
 		n->n_idle++;
@@ -376,13 +413,15 @@ static void check_busy(const char *program, bool with_jit, const char *kind, uns
 	}
 	print_message("%s%s, %s: %u stacks, %u frames, %u JIT frames; entries and FINISH frames "
 		      "are equal in %u, differ by 1 in %u, by more in %u, are not known in %u; %u "
-		      "threads without a state\n",
+		      "threads without a state; %u walked whole\n",
 		program, with_jit ? " --yjit" : "", kind, n.n, n.n_frames, n.n_jit, n.n_equal,
-		n.n_near, n.n_other, n.n_cut, n.n_idle);
+		n.n_near, n.n_other, n.n_cut, n.n_idle, n.n_whole);
 	assert_true(n.n >= n_stops / 10 || (has_ended && strcmp(kind, "ractors") == 0));
 	assert_int_equal(n.n_jit != 0, with_jit);
 	assert_int_equal(with_jit ? 0 : n.n_other, 0);
 	assert_true(n.n_equal * 100 >= n.n * 85);
+	if (!with_jit)
+		assert_int_equal(n.n_whole, n.n_equal);
 	ruby_stop(&p);
 	host_memory_done();
 }
