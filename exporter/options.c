@@ -178,10 +178,10 @@ static const struct option_spec specs[] = {
 			"the kernel checks it and walks the rest. kernel: the kernel alone, at a "
 			"higher cost."},
 
-	{"interp", OPTION_STRING, AT(interp), .value = "NAME,NAME|none", .fallback = "python",
+	{"interp", OPTION_STRING, AT(interp), .value = "NAME,NAME|none", .fallback = "python,ruby",
 		.help = "Language runtimes whose own frames stand in stacks: functions, files and "
 			"lines of the language in place of those of its interpreter. Known ones: "
-			"python. none: native frames only."},
+			"python, ruby. none: native frames only."},
 
 	OPTION_HEADING("System"),
 	{"path.procfs", OPTION_STRING, AT(procfs), .value = "DIR", .fallback = "/proc",

@@ -5,6 +5,7 @@
  */
 #pragma once
 #include "bpf/core/sampling.h"
+#include "bpf/interp/check.h"
 
 struct ring {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -62,29 +63,6 @@ static __always_inline long code_tell(
 	return bpf_ringbuf_output(t->ring, &code, sizeof(code), BPF_RB_NO_WAKEUP);
 }
 
-/* What tells the object from others that lay there. Negative: it cannot be read. */
-static long code_check(struct interp *in, __u64 object, __u64 *ret)
-{
-	const struct interp_layout *l = &in->layout;
-	__u32 n = l->code_check_bytes, at = l->code_name - l->code_check;
-	__u64 check = 0, word;
-
-	UNWIND_FORGET(n);
-	if (n > INTERP_CHECK_BYTES ||
-		bpf_probe_read_user(in->bytes, n, (void *)(object + l->code_check)))
-		return -1;
-	for (__u32 i = 0; i < INTERP_CHECK_BYTES / sizeof(__u64) && i < n / sizeof(__u64); i++)
-		check = interp_check_add(check, in->bytes[i]);
-	if (l->code_name != INTERP_NO_FIELD) {
-		if (bpf_probe_read_user(
-			    &word, sizeof(word), (void *)(interp_field(in, at) + l->name_check)))
-			return -1;
-		check = interp_check_add(check, word);
-	}
-	*ret = check;
-	return 0;
-}
-
 /* One word of the stack. What the ring has no room for counts as not seen: the next sample with it tries again. */
 static long code_turn(__u32 i, struct code_telling *t)
 {
@@ -104,10 +82,11 @@ static long code_turn(__u32 i, struct code_telling *t)
 		seen = NULL;
 	if (USUAL(seen && now.generation && seen->generation == now.generation))
 		return 0;
-	if (code_check(in, key.object << ABI_INTERP_ADDRESS_SHIFT, &now.check)) {
+	if (interp_check(&t->s->walk, in, word)) {
 		in->n_untold++;
 		return 0;
 	}
+	now.check = in->check;
 	if (USUAL(seen && seen->check == now.check)) {
 		seen->generation = now.generation;
 		return 0;

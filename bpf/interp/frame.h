@@ -42,6 +42,7 @@ struct interp {
 	__u64 word;	/* 0: the frame is none of the program's */
 	__u64 entry;	/* the mark, if the run ends with this frame */
 	__u64 scratch[2];
+	__u64 check;	/* of a code object (check.h) */
 	__u32 state;	/* enum interp_state */
 	__u32 is_again; /* of a step: its frame was read before */
 	__u32 is_eval; /* of the native frame that is left: it is to have a run, of one frame (INTERP_PYTHON_EVALS) */

@@ -30,6 +30,8 @@ enum {
 		80, /* of a language frame are read at once, 128 where frame_position lies beyond, */
 	INTERP_THREAD_BYTES = 160, /* and at most so many of a thread's state */
 	INTERP_CHECK_BYTES = 128,  /* and of a code object */
+	INTERP_RUBY_DEFINITION_BYTES =
+		32, /* of a method in C, in place of name_check_bytes of a body */
 };
 /* A field that this version does not have. */
 #define INTERP_NO_FIELD 0xffff
@@ -46,9 +48,9 @@ struct interp_layout {
 	__u16 code_start; /* of the instructions, in a code object */
 	__u16 code_check,
 		code_check_bytes; /* of a code object, whole words: none of them changes while it lives */
-	__u16 code_name,
-		name_check; /* its name's address, and 8 bytes there that other names do not have; INTERP_NO_FIELD: not needed */
-	__u16 tag_mask;	    /* low bits of a pointer to a code object that say something else */
+	__u16 code_name, name_check,
+		name_check_bytes; /* address of its name, or of its body (Ruby), among those words, and words there that others do not have; INTERP_NO_FIELD: not needed */
+	__u16 tag_mask; /* low bits of a pointer to a code object that say something else */
 	__u16 position_bytes; /* of one position: 2; 1 where frame_position is a number of bytes, 0 where it is in use as it is */
 	__u16 interp_generation; /* in the interpreter's state: rises when a code object goes */
 	__u16 thread_interp;	 /* its address in a thread's state */
@@ -56,7 +58,7 @@ struct interp_layout {
 	__u16 thread_stack, thread_stack_words; /* its start and size */
 	__u16 frame_bytes;
 	__u16 frame_env; /* where its last word is the frame's flags; two before it, the method */
-	__u16 reserved[5];
+	__u16 reserved[4];
 };
 _Static_assert(sizeof(struct interp_layout) == 64, "a cache line");
 

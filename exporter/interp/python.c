@@ -205,10 +205,12 @@ void python_check_of(const struct runtime_record *r, struct interp_layout *ret)
 	ret->code_check = (uint16_t)from;
 	ret->code_check_bytes = (uint16_t)(fields_end(r) - from);
 	ret->code_name = ret->name_check = INTERP_NO_FIELD;
+	ret->name_check_bytes = 0;
 	if (RUNTIME_MINOR(r->version) >= 12)
 		return;
 	ret->code_name = r->offsets[PYTHON_CODE_NAME];
 	ret->name_check = STR_HASH;
+	ret->name_check_bytes = sizeof(uint64_t);
 }
 
 /* As the kernel half does it. */

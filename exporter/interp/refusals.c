@@ -11,6 +11,7 @@ const char *interp_refusal_name(uint32_t refusal)
 		[RUNTIME_UNLIKE_VERSION] = "unlike_version",
 		[RUNTIME_NO_STATE] = "no_state",
 		[RUNTIME_FREE_THREADED] = "free_threaded",
+		[RUNTIME_NO_INTERPRETER] = "no_interpreter",
 		[INTERP_REFUSED_SECOND] = "second_runtime",
 		[INTERP_REFUSED_KEYS] = "thread_keys",
 		[INTERP_REFUSED_UNLIKE] = "unlike_process",

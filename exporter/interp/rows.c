@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Layouts of CPython's versions, and where its threads have their state.
+ * Layouts of CPython's versions, and where the threads of a runtime have their state.
  *
- * Nothing is published on the word of a file alone: a thread in the runtime's own list has its id, which is the thread pointer, so that
- * the way to its state can be gone as the kernel half will go it, and must lead to that thread.
+ * Nothing of CPython is published on the word of a file alone: a thread in the runtime's own list has its id, which is the thread pointer, so
+ * that the way to its state can be gone as the kernel half will go it, and must lead to that thread. Ruby's threads from 3.0 on do
+ * not have it, so that the kernel half alone can go that way: it takes frames only from a stack that they divide into.
  */
 #include "exporter/interp/rows.h"
 #include "exporter/interp/python.h"
+#include "exporter/interp/ruby_rows.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/err.h"
 #include <string.h>
@@ -65,12 +67,12 @@ static bool is_layout_whole(const struct interp_layout *l, uint32_t minor)
 	return l->code_check_bytes <= INTERP_CHECK_BYTES && (minor < 11 || fits_frame(l));
 }
 
-bool interp_layout_of(const struct runtime_record *r, struct interp_layout *ret)
+static bool python_layout(const struct runtime_record *r, struct interp_layout *ret)
 {
 	const uint16_t *o = r->offsets;
 	uint32_t minor = RUNTIME_MINOR(r->version);
 
-	if (r->kind != RUNTIME_PYTHON || RUNTIME_MAJOR(r->version) != 3 || r->refusal)
+	if (RUNTIME_MAJOR(r->version) != 3)
 		return false;
 	*ret = (struct interp_layout) {
 		.kind = minor <= 9    ? INTERP_PYTHON_EVALS
@@ -98,6 +100,26 @@ bool interp_layout_of(const struct runtime_record *r, struct interp_layout *ret)
 	};
 	python_check_of(r, ret);
 	return is_layout_whole(ret, minor) && cover_thread(ret);
+}
+
+bool interp_layout_of(const struct runtime_record *r, struct interp_layout *ret)
+{
+	if (r->refusal)
+		return false;
+	switch (r->kind) {
+	case RUNTIME_PYTHON: return python_layout(r, ret);
+	case RUNTIME_RUBY: return ruby_rows_layout(r, ret);
+	default: return false;
+	}
+}
+
+bool interp_eval_of(const struct runtime_record *r, uint64_t *ret_start, uint64_t *ret_end)
+{
+	bool is_ruby = r->kind == RUNTIME_RUBY;
+
+	*ret_start = r->addresses[is_ruby ? (int)RUBY_EXEC : (int)PYTHON_EVAL];
+	*ret_end = r->addresses[is_ruby ? (int)RUBY_EXEC_END : (int)PYTHON_EVAL_END];
+	return *ret_end > *ret_start && *ret_end - *ret_start <= UINT32_MAX;
 }
 
 int interp_layouts_find(struct interp_layouts *l, const struct interp_layout *layout)
@@ -165,6 +187,7 @@ static int resolve(const struct interp_memory *m, const struct runtime_record *r
 	uint64_t word = 0;
 	int e = 0;
 
+	row->states[i].by = INTERP_BY_TP;
 	switch (s->by) {
 	case RUNTIME_BY_GOT_PAIR: return resolve_pair(m, s->at, row, i);
 	case RUNTIME_BY_KEY: return resolve_key(m, r, s->at, row, i);
@@ -174,9 +197,12 @@ static int resolve(const struct interp_memory *m, const struct runtime_record *r
 		if (e == 0 && !word)
 			e = -EAGAIN;
 		break;
-	default: return 0;
+	case RUNTIME_BY_ADDRESS:
+		row->states[i].by = INTERP_BY_ADDRESS;
+		word = m->bias + s->at;
+		break;
+	default: row->states[i].by = INTERP_BY_NOTHING; return 0;
 	}
-	row->states[i].by = INTERP_BY_TP;
 	row->states[i].off = (int64_t)word;
 	return e;
 }
@@ -297,7 +323,7 @@ int interp_states_of(const struct interp_memory *m, const struct runtime_record 
 		if (e)
 			return e;
 	}
-	e = check(m, r, &row, is_last);
+	e = r->kind == RUNTIME_PYTHON ? check(m, r, &row, is_last) : 0;
 	memcpy(ret->states, row.states, sizeof(ret->states));
 	return e;
 }

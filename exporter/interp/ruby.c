@@ -70,15 +70,23 @@ static uint64_t check_of(const struct runtime_record *r, const struct ruby_seque
 	return hash_xxh3(fields, sizeof(fields));
 }
 
-/* What the kernel half takes of it: pointers of which some are others even where an address has become a sequence's again. */
+void ruby_check_of(const struct runtime_record *r, struct interp_layout *ret)
+{
+	ret->code_check = ret->code_name = r->offsets[RUBY_CODE_BODY];
+	ret->code_check_bytes = RUBY_POINTER_BYTES;
+	ret->name_check = RUBY_CHECK_FROM;
+	ret->name_check_bytes = r->offsets[RUBY_BODY_LINES];
+}
+
+/* As the kernel half does it: allocators give the same addresses again, so that a body's alone says little. */
 static uint64_t kernel_check_of(const struct runtime_record *r, const struct ruby_sequence *s)
 {
-	uint64_t index = r->offsets[RUBY_BODY_LINE_INDEX] == RUNTIME_NO_FIELD
-				 ? 0
-				 : ruby_pointer(&s->body, r->offsets[RUBY_BODY_LINE_INDEX]);
+	uint64_t check = interp_check_add(0, s->body_at);
 
-	return s->body_at + 3 * ruby_pointer(&s->body, r->offsets[RUBY_BODY_START]) +
-	       5 * ruby_pointer(&s->body, r->offsets[RUBY_BODY_LINES]) + 7 * index;
+	for (uint32_t at = 0; at + RUBY_POINTER_BYTES <= r->offsets[RUBY_BODY_LINES];
+		at += RUBY_POINTER_BYTES)
+		check = interp_check_add(check, ruby_pointer(&s->body, RUBY_CHECK_FROM + at));
+	return check;
 }
 
 static int read_sequence(const struct interp_memory *m, const struct runtime_record *r,
@@ -127,7 +135,7 @@ static int read_method(const struct interp_memory *m, const struct runtime_recor
 	if (memcmp(&before, &after, sizeof(before)) != 0)
 		return -EAGAIN;
 	c->file = xstrdup("");
-	c->kernel_check = before.definition_at;
+	c->kernel_check = before.check;
 	c->check = hash_xxh3(&before, sizeof(before));
 	return 0;
 }

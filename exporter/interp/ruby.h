@@ -2,9 +2,11 @@
  *
  * Code objects of Ruby 2.5 to 4.0: instruction sequences (rb_iseq_t), which methods, blocks and files have, and methods that are written in
  * C (rb_method_entry_t), which have a name alone. Names are those that Thread#backtrace of that version has. The kernel half's check of a
- * method is where its definition is; that of a sequence is body + 3 code + 5 lines + 7 index, of which the last three are words of its body.
+ * method is made of where its definition is and what that does and is called; that of a sequence of where its body is, and of the words of that up
+ * to its table of lines.
  */
 #pragma once
+#include "bpf/interp/rows.h"
 #include "exporter/interp/interp.h"
 
 /*
@@ -21,4 +23,6 @@ int ruby_read_code(const struct interp_memory *m, const struct runtime_record *r
  */
 int ruby_read_code_of(const struct interp_memory *m, const struct runtime_record *r,
 	uint64_t object, uint64_t method, struct interp_code *ret);
+/* Sets what tells one code object from the next at its address: code_check and what follows it in a layout. */
+void ruby_check_of(const struct runtime_record *r, struct interp_layout *ret);
 uint32_t ruby_line(const struct interp_code *c, uint32_t position);

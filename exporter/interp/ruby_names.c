@@ -4,6 +4,7 @@
  * a name.
  */
 #include "exporter/interp/ruby_names.h"
+#include "bpf/interp/rows.h"
 #include "lib/base/alloc.h"
 #include "lib/base/str.h"
 #include <stdio.h>
@@ -70,6 +71,10 @@ int ruby_read_method(const struct interp_memory *m, const struct runtime_record 
 		.owner = ruby_pointer(&h, r->offsets[RUBY_METHOD_OWNER]),
 		.id = ruby_pointer(&definition, r->offsets[RUBY_DEFINITION_ID]),
 	};
+	ret->check = interp_check_add(0, ret->definition_at);
+	for (uint32_t off = 0; off < INTERP_RUBY_DEFINITION_BYTES; off += RUBY_POINTER_BYTES)
+		ret->check = interp_check_add(
+			ret->check, ruby_pointer(&definition, RUBY_CHECK_FROM + off));
 	return 0;
 }
 

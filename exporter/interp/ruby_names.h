@@ -22,11 +22,15 @@ static inline bool ruby_has_classes(const struct runtime_record *r)
 /* From 3.4 on what rescues and ensures is no frame of its own to Ruby. */
 bool ruby_is_part(const struct runtime_record *r, const struct ruby_sequence *s);
 
+/* The kernel half takes words from there on in a sequence's body, and in a method's definition. */
+enum { RUBY_CHECK_FROM = 8 };
+
 /* A method, whatever it is written in. */
 struct ruby_method {
 	uint64_t definition_at;
 	uint64_t owner; /* its class or module */
 	uint64_t id;	/* the name under which it was defined */
+	uint64_t check; /* as the kernel half has it */
 };
 int ruby_read_method(const struct interp_memory *m, const struct runtime_record *r, uint64_t at,
 	struct ruby_method *ret);

@@ -33,7 +33,8 @@ static bool is_called(const char *path, const char *name)
 bool fold_is_internal(uint32_t runtime, const char *path, const char *function)
 {
 	/* By enum runtime_kind. */
-	static const char *const prefixes[N_RUNTIMES][2] = {[RUNTIME_PYTHON] = {"Py", "_Py"}};
+	static const char *const prefixes[N_RUNTIMES][2] = {
+		[RUNTIME_PYTHON] = {"Py", "_Py"}, [RUNTIME_RUBY] = {"rb_", "ruby_"}};
 
 	if (runtime == RUNTIME_NONE || runtime >= N_RUNTIMES)
 		return false;

@@ -87,7 +87,7 @@ class Refused(unittest.TestCase):
         for flag, name in (('--interp=cobol', 'cobol'), ('--interp=python,python', 'python'), ('--interp=', ''), ('--interp=python,', '')):
             r = subprocess.run([e2e.program('sonde-exporter'), flag], capture_output=True, text=True, timeout=30)
             self.assertNotEqual(r.returncode, 0, flag)
-            self.assertIn(f'--interp={name}: unknown or repeated; expected none, or some of python', r.stderr)
+            self.assertIn(f'--interp={name}: unknown or repeated; expected none, or some of python, ruby', r.stderr)
 
 
 if __name__ == '__main__':

@@ -3,28 +3,15 @@
  * The row and the layout of a stopped Ruby, made from its file's record, and the walk over both kinds of frames as the kernel half does it.
  */
 #pragma once
+#include "bpf/interp/check.h"
+#include "exporter/interp/rows.h"
 #include "tests/unit/ruby_process.h"
 
 enum { MAX_MIXED_FRAMES = 8192 };
 
 static inline void ruby_layout(const struct ruby *p, struct interp_layout *l)
 {
-	const uint16_t *o = p->r.offsets;
-
-	*l = (struct interp_layout) {
-		.kind = INTERP_RUBY,
-		.thread_bytes = (uint16_t)(o[RUBY_EC_FRAME] + 8),
-		.thread_frame = o[RUBY_EC_FRAME],
-		.thread_stack = o[RUBY_EC_STACK],
-		.thread_stack_words = o[RUBY_EC_STACK_WORDS],
-		.thread_id = o[RUBY_THREAD_ID],
-		.thread_interp = o[RUBY_EC_THREAD],
-		.frame_bytes = o[RUBY_FRAME_BYTES],
-		.frame_position = o[RUBY_FRAME_POSITION],
-		.frame_code = o[RUBY_FRAME_CODE],
-		.frame_env = o[RUBY_FRAME_ENV],
-		.interp_generation = INTERP_NO_FIELD,
-	};
+	assert_true(interp_layout_of(&p->r, l));
 }
 
 static inline void ruby_row(struct ruby *p, struct interp_process *row)

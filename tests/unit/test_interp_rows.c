@@ -4,6 +4,8 @@
  */
 #include "exporter/interp/rows.h"
 #include "exporter/parser/runtime/python_layouts.h"
+#include "exporter/parser/runtime/ruby_layouts.h"
+#include "exporter/symfile/ruby.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/err.h"
 #include <setjmp.h>
@@ -116,6 +118,97 @@ static void layouts_that_are_none(_unused_ void **state)
 	r = record_314();
 	r.version = RUNTIME_VERSION(2, 7, 18);
 	assert_false(interp_layout_of(&r, &l));
+}
+
+static struct runtime_record record_of_ruby(uint32_t major, uint32_t minor)
+{
+	struct runtime_record r = {
+		.kind = RUNTIME_RUBY, .version = RUNTIME_VERSION(major, minor, 1)};
+
+	for (size_t i = 0; i < RUNTIME_MAX_OFFSETS; i++)
+		r.offsets[i] = RUNTIME_NO_FIELD;
+	memcpy(r.offsets, ruby_layout_of(major, minor)->offsets,
+		N_RUBY_OFFSETS * sizeof(r.offsets[0]));
+	return r;
+}
+
+static void layouts_of_rubies(_unused_ void **state)
+{
+	static const struct {
+		uint8_t major, minor;
+		uint16_t frame_bytes, body_bytes;
+		bool has_id;
+	} cases[] = {
+		{2, 5, 48, 112, true},
+		{2, 6, 56, 120, true},
+		{2, 7, 56, 120, true},
+		{3, 0, 56, 120, false},
+		{3, 1, 64, 120, false},
+		{3, 2, 64, 112, false},
+		{3, 3, 56, 112, false},
+		{3, 4, 56, 112, false},
+		{4, 0, 56, 112, false},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct runtime_record r = record_of_ruby(cases[i].major, cases[i].minor);
+		struct interp_layout l;
+
+		assert_true(interp_layout_of(&r, &l));
+		assert_int_equal(l.kind, INTERP_RUBY);
+		assert_int_equal(l.thread_bytes, 24);
+		assert_int_equal(l.frame_bytes, cases[i].frame_bytes);
+		assert_int_equal(l.code_check, 16);
+		assert_int_equal(l.name_check_bytes, cases[i].body_bytes);
+		assert_int_equal(l.thread_id != INTERP_NO_FIELD, cases[i].has_id);
+	}
+}
+
+static void layouts_of_rubies_that_are_none(_unused_ void **state)
+{
+	static const struct {
+		enum ruby_offset what;
+		uint16_t off;
+	} cases[] = {
+		{RUBY_EC_FRAME, RUNTIME_NO_FIELD},
+		{RUBY_EC_STACK, INTERP_THREAD_BYTES},
+		{RUBY_EC_STACK_WORDS, 4},
+		{RUBY_EC_THREAD, RUNTIME_NO_FIELD},
+		{RUBY_FRAME_BYTES, 0},
+		{RUBY_FRAME_BYTES, 44},
+		{RUBY_FRAME_CODE, RUNTIME_NO_FIELD},
+		{RUBY_FRAME_ENV, 40},
+		{RUBY_CODE_BODY, 24},
+		{RUBY_BODY_LINES, INTERP_CHECK_BYTES + 8},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct runtime_record r = record_of_ruby(3, 3);
+		struct interp_layout l;
+
+		r.offsets[cases[i].what] = cases[i].off;
+		assert_false(interp_layout_of(&r, &l));
+	}
+}
+
+static void functions_that_interpret(_unused_ void **state)
+{
+	struct runtime_record r = {.kind = RUNTIME_RUBY};
+	uint64_t start, end;
+
+	assert_false(interp_eval_of(&r, &start, &end));
+	r.addresses[RUBY_EXEC] = 0x1000;
+	r.addresses[RUBY_EXEC_END] = 0x1400;
+	assert_true(interp_eval_of(&r, &start, &end));
+	assert_int_equal(start, 0x1000);
+	assert_int_equal(end, 0x1400);
+	r.addresses[RUBY_EXEC_END] = 0x1000 + (1ULL << 32);
+	assert_false(interp_eval_of(&r, &start, &end));
+	r.kind = RUNTIME_PYTHON;
+	r.addresses[PYTHON_EVAL] = 0x2000;
+	r.addresses[PYTHON_EVAL_END] = 0x2001;
+	assert_true(interp_eval_of(&r, &start, &end));
+	assert_int_equal(start, 0x2000);
 }
 
 static void equal_layouts_are_one(_unused_ void **state)
@@ -388,6 +481,30 @@ static void hostile_processes(_unused_ void **state)
 	assert_int_equal(states_of(&w, &r, &row), -ESRCH);
 }
 
+/* Ruby's threads have no id of theirs: the kernel half is who goes the way. */
+static void a_variable_of_all_threads(_unused_ void **state)
+{
+	struct runtime_record r = record_of_ruby(2, 7);
+	struct interp_process row = {0};
+	struct world w;
+
+	r.states[0] = (struct runtime_state) {.by = RUNTIME_BY_ADDRESS, .at = VADDR(GOT_AT)};
+	lay_out(&w);
+	assert_int_equal(states_of(&w, &r, &row), 0);
+	assert_int_equal(row.states[0].by, INTERP_BY_ADDRESS);
+	assert_true(row.states[0].off == (int64_t)ADDR(GOT_AT));
+	assert_int_equal(row.states[1].by, INTERP_BY_NOTHING);
+	r = record_of_ruby(3, 4);
+	r.states[0] = (struct runtime_state) {.by = RUNTIME_BY_GOT_PAIR, .at = VADDR(GOT_AT)};
+	assert_int_equal(states_of(&w, &r, &row), -EAGAIN);
+	w.words[GOT_AT] = 3;
+	w.words[GOT_AT + 1] = 16;
+	assert_int_equal(states_of(&w, &r, &row), 0);
+	assert_int_equal(row.states[0].by, INTERP_BY_DTV);
+	assert_int_equal(row.states[0].module, 3);
+	assert_true(row.states[0].off == 16);
+}
+
 /* Each reason has a word and a sentence, and no two are the same. */
 static void refusals_have_words(_unused_ void **state)
 {
@@ -409,6 +526,9 @@ int main(void)
 		cmocka_unit_test(layouts_of_versions),
 		cmocka_unit_test(layouts_from_the_file),
 		cmocka_unit_test(layouts_that_are_none),
+		cmocka_unit_test(layouts_of_rubies),
+		cmocka_unit_test(layouts_of_rubies_that_are_none),
+		cmocka_unit_test(functions_that_interpret),
 		cmocka_unit_test(equal_layouts_are_one),
 		cmocka_unit_test(a_variable_at_the_thread_pointer),
 		cmocka_unit_test(an_offset_in_the_got),
@@ -418,6 +538,7 @@ int main(void)
 		cmocka_unit_test(a_second_way_that_leads_nowhere),
 		cmocka_unit_test(processes_that_have_not_come_so_far),
 		cmocka_unit_test(hostile_processes),
+		cmocka_unit_test(a_variable_of_all_threads),
 		cmocka_unit_test(refusals_have_words),
 	};
 

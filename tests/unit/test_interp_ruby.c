@@ -88,6 +88,19 @@ static bool is_hidden(const struct ruby *p, const char *file)
 	return p->r.version >= RUNTIME_VERSION(3, 4, 0) && strncmp(file, "<internal:", 10) == 0;
 }
 
+/* What the kernel half takes of an object is what the reader says that it takes. */
+static void check_kernel_check(
+	struct ruby *p, const struct ruby_frame *f, const struct interp_code *c)
+{
+	static struct walk w;
+
+	ruby_layout(p, &host_interp.layout);
+	assert_int_equal(interp_check(&w, &host_interp,
+				 ABI_INTERP(f->object >> ABI_INTERP_ADDRESS_SHIFT, f->position)),
+		0);
+	assert_int_equal(host_interp.check, c->kernel_check);
+}
+
 /* "F line =label =path" */
 static void check_frame(
 	struct ruby *p, const struct ruby_frame *f, const char *line, struct counts *n)
@@ -100,6 +113,7 @@ static void check_frame(
 	r = ruby_read_code_of(&p->m, &p->r, f->object, f->method, &c);
 	if (r < 0)
 		fail_msg("object at %#lx: %s: %s", f->object, strerror(-r), line);
+	check_kernel_check(p, f, &c);
 	check_hex(line + label_at + 1, c.name, "name");
 	n->n_frames++;
 	n->n_c += f->is_c;

@@ -41,11 +41,11 @@ static bool set_eval(struct interp_processes *s, const struct proc_interp_reques
 	const struct runtime_record *r, const struct interp_layout *layout,
 	struct interp_process *row)
 {
-	uint64_t start = r->addresses[PYTHON_EVAL], end = r->addresses[PYTHON_EVAL_END], off;
+	uint64_t start, end, off;
 
-	if (end <= start || end - start > UINT32_MAX ||
+	if (!interp_eval_of(r, &start, &end) ||
 		!binary_runtime_offset(s->o.binaries, q->runtime.binary, start, &off))
-		return layout->kind != INTERP_PYTHON_EVALS;
+		return layout->kind != INTERP_PYTHON_EVALS && layout->kind != INTERP_RUBY;
 	row->eval_binary = q->runtime.binary;
 	row->eval_off = off;
 	row->eval_bytes = (uint32_t)(end - start);
@@ -68,7 +68,7 @@ static int read_process(struct interp_processes *s, const struct proc_interp_req
 	interp_window_init(&window, s->o.keeper, q->pid, q->start_ns, q->runtime.bias);
 	interp_window_limit(&window, s->o.clock, clock_monotonic_ns(s->o.clock) + MAX_READ_NS);
 	if (!set_eval(s, q, &record, layout, row))
-		return RUNTIME_NO_STATE;
+		return RUNTIME_NO_INTERPRETER;
 	for (unsigned i = 0; i < MAX_LOOKS; i++) {
 		r = interp_states_of(&window.memory, &record, q->tries >= MIN_TRIES, row);
 		if (r != INTERP_REFUSED_UNLIKE && r != -EFAULT)
