@@ -1,0 +1,234 @@
+"""Stacks of Ruby programs that know nothing of it: order, names and lines against what the program is known to do, on all Rubies that are here."""
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+
+import sonde_e2e as e2e
+
+STORY = f'{e2e.TOP}/tests/data/ruby/stories.rb'
+with open(STORY) as source:
+    TEXT = source.read().split('\n')
+
+# Who calls whom, and what the line of the call has in it: {callee: {caller: text}}. Blocks of f are f{}, its rescue f!. None: a fiber begins there.
+CALLERS = {
+    'worker': {'<main>': 'worker', '<main>{}': 'worker'},
+    'sleeper': {'<main>{}': 'sleeper'},
+    'sleeper{}': {'sleeper': 'loop'},
+    'worker{}': {'worker': 'loop'},
+    'rounds': {'worker{}': 'rounds'},
+    'rounds{}': {'rounds': 'STORIES.each'},
+    'recursive': {'rounds': 'recursive(60)', 'recursive': 'recursive(n - 1)'},
+    'key': {'sort{}': 'key(n)', 'slices{}': 'key(n)'},
+    'sort{}': {'sort': 'sort_by'},
+    'sort_of_sort{}': {'sort_of_sort': 'sort_by'},
+    'slices{}': {'slices': 'sort_by', 'slices{}': 'a.map'},
+    'reduce{}': {'reduce': 'inject'},
+    'yielder': {'blocks': 'yielder', 'blocks{}': 'yielder'},
+    'blocks{}': {'yielder': 'yield'},
+    'in_fiber': {'fiber{}': 'in_fiber'},
+    'numbers': {None: '', 'in_fiber': 'numbers'},
+    'numbers{}': {'numbers': 'NUMBERS.each'},
+    'fiber{}': {None: ''},
+    'initialize': {'things': 'Thing.new'},
+    'method': {'initialize': 'method', 'things': 'a.send'},
+    '<=>': {'things': 'a'},
+    'made': {'things': 'Thing.made'},
+    '<class:Thing>{}': {'things': 'a.defined'},
+    'method_missing': {'things': 'a.absent'},
+    'to_s': {'things': '#{a}'},
+    'lambdas{}': {'lambdas': 'l'},
+    'raises': {'exceptions': 'raises'},
+    'exceptions!': {'exceptions': 'r'},
+    'text{}': {'text': 'gsub'},
+    'hash{}': {'hash': 'h[1]'},
+    'thrown{}': {'thrown': 'catch'},
+}
+STORIES = ('plain', 'sort', 'sort_of_sort', 'slices', 'reduce', 'blocks', 'fiber', 'things', 'lambdas', 'exceptions', 'evaluated', 'text', 'hash', 'thrown',
+           'checksum', 'churn')
+for name in STORIES:
+    CALLERS[name] = {'rounds{}': 'send(story)'}
+CALLERS['sort']['sort_of_sort{}'] = 'sort; n'
+SPINS = ('plain', 'recursive', 'key', 'reduce{}', 'blocks{}', 'numbers{}', 'fiber{}', 'method', '<=>', 'made', '<class:Thing>{}', 'method_missing', 'to_s',
+         'lambdas{}', 'raises', 'exceptions', 'text{}', 'hash{}', 'thrown{}', 'churn_mark')
+CALLERS['spin'] = {**dict.fromkeys(SPINS, 'spin'), 'exceptions!': 'spin', **{f'churn_mark_{i}': 'spin' for i in range(4)}}
+# Methods in C, root first, between a caller and a callee. The last slice is not full: it is handed out when `each` is over.
+IN_C = {('sort', 'sort{}'): ['sort_by', 'each'], ('sort_of_sort', 'sort_of_sort{}'): ['sort_by', 'each'], ('slices', 'slices{}'): ['sort_by', 'each', 'each_slice', 'each'],
+        ('reduce', 'reduce{}'): ['inject', 'each'], ('text', 'text{}'): ['gsub'], ('thrown', 'thrown{}'): ['catch'], ('things', 'initialize'): ['new']}
+CHURNED = re.compile(r'churned_(\d+)_\d+$')
+
+
+def rubies():
+    """Debian's, those of rbenv, and those that SONDE_RUBIES lists, with `:` between them; /./ ends the root that one runs in."""
+    found = glob.glob('/usr/bin/ruby[0-9]*') + glob.glob(os.path.expanduser('~/.rbenv/versions/*/bin/ruby'))
+    found += [p for p in os.environ.get('SONDE_RUBIES', '').split(':') if p]
+    return [p for p in sorted(found) if os.access(p, os.X_OK)]
+
+
+def command(ruby):
+    root, inside, path = ruby.partition('/./')
+    return ('chroot', root, f'/{path}') if inside else (ruby,)
+
+
+def is_language(frame):
+    """Not the interpreter's own frames, which are one `[interpreter]`."""
+    return frame.name != '[interpreter]' and re.match(r'\[ruby(\d\.\d)?\]$', frame.mapping) is not None
+
+
+def short(frame):
+    """A block's level says nothing of who called it; from 3.4 on names have classes."""
+    kind, _, name = frame.name.rpartition(' in ')
+    name = re.sub(r'^[\w:]+[#.](?=.)', '', name) if not name.startswith('<') else name
+    return name + ('{}' if kind.startswith('block') else '!' if kind else '')
+
+
+def own(chain):
+    """[(caller, methods in C or of Ruby itself between, callee)] of the program's own frames; the first one has no caller."""
+    found, caller, between = [], None, []
+    for f in chain:
+        if f.file == STORY or f.file.startswith(('<churn', '<evaluated')):
+            found.append((caller, between, f))
+            caller, between = f, []
+        else:
+            between = between + [f]
+    return found
+
+
+def fault_of(chain):
+    """What is wrong with a chain of language frames, root first; None when the program makes such calls."""
+    for caller, between, callee in own(chain):
+        a, b = caller and short(caller), short(callee)
+        churned, calling = CHURNED.match(b), caller and CHURNED.match(a)
+        if churned:
+            right = (a, callee.file, callee.line) == ('churn', f'<churn {churned[1]}>', int(churned[1]) + 1)
+        elif callee.file.startswith('<churn'):
+            right = (a, b) == ('churn', 'churn')  # it defines the method
+        elif calling:
+            right = b == f'churn_mark_{int(calling[1]) % 4}'
+        elif callee.file == '<evaluated>':
+            right = (a, b, callee.line) == ('evaluated', 'evaluated', 7)
+        elif caller and caller.file == '<evaluated>':
+            right = b == 'spin'
+        elif a is None:
+            right = b in ('<main>', '<main>{}') or None in CALLERS.get(b, {})
+        else:
+            right = callee.file == STORY and a in CALLERS.get(b, {}) and CALLERS[b][a] in TEXT[caller.line - 1]
+        if not right:
+            return caller, callee
+        wanted, methods = IN_C.get((a, b)), [short(f) for f in between]
+        if wanted and methods != wanted and (a != 'slices' or methods != wanted[:-1]):
+            return caller, between, callee
+    return None
+
+
+class Window(e2e.Window):
+    def read(self, query='&symbolize=lines'):
+        super().read(query)
+
+
+@e2e.needs_kernel
+class Truth(e2e.SampledPrograms):
+    """All at once, each with a second thread at work and a third that sleeps."""
+
+    least = int(os.environ.get('SONDE_STOPS', '300'))  # samples of each
+
+    @classmethod
+    def start(cls):
+        cls.found = rubies()
+        if not cls.found:
+            raise unittest.SkipTest('no Ruby is here')
+        for ruby in cls.found:
+            path = STORY
+            if '/./' in ruby:
+                root = ruby.partition('/./')[0]
+                os.makedirs(os.path.dirname(f'{root}{STORY}'), exist_ok=True)
+                shutil.copy(STORY, f'{root}{STORY}')
+            cls.loads[ruby] = e2e.Workload(*command(ruby), path, 'threads')
+        cls.wait_for_tables()
+        cls.window = Window(cls.exporter)
+        cls.window.wait_for('samples of each', lambda samples: min(cls.count(samples).values()) >= cls.least)
+
+    @classmethod
+    def count(cls, samples):
+        n = {load.pid: 0 for load in cls.loads.values()}
+        for _, values, labels in samples:
+            if int(labels['pid']) in n:
+                n[int(labels['pid'])] += values[0]
+        return n
+
+    def of(self, ruby):
+        """(frames, values, labels) of a program's samples."""
+        pid = str(self.loads[ruby].pid)
+        return [(frames, values, labels) for (_, values, labels), frames in zip(self.window.samples, self.window.frames) if labels['pid'] == pid]
+
+    def test_order_names_lines(self):
+        faults, lines = [], []
+        for ruby in self.found:
+            stacks, n, named, whole, with_language = self.of(ruby), 0, 0, 0, 0
+            total, cuts = sum(values[0] for _, values, _ in stacks), {}
+            for frames, values, labels in stacks:
+                chain = [f for f in reversed(frames) if is_language(f)]
+                lasting = [f for caller, f in zip([None] + chain, chain) if not f.name.startswith('[') or not caller or short(caller) != 'send']  # others live for a moment
+                n += len(lasting) * values[0]
+                named += sum(bool(f.name) and not f.name.startswith('[') for f in lasting) * values[0]
+                whole += values[0] * (labels['stack'] == 'complete')
+                cuts[labels['stack']] = cuts.get(labels['stack'], 0) + values[0]
+                with_language += values[0] * bool(chain)
+                fault = labels['stack'] == 'complete' and all(not f.name.startswith('[') for f in chain) and fault_of(chain)
+                if fault:
+                    faults.append((ruby, *fault, [(f.name, f.line) for f in chain]))
+            lines.append(f'{ruby}: {total} stacks, {100 * whole / total:.2f} % whole, {100 * with_language / total:.2f} % with Ruby, '
+                         f'{n} frames, {100 * named / max(1, n):.3f} % named; {cuts}')
+            with self.subTest(ruby):
+                self.assertGreaterEqual(with_language, 0.995 * total - 3)
+                self.assertGreaterEqual(named, 0.999 * n)
+                self.assertGreaterEqual(whole, 0.995 * total - 3)
+        print('\n' + '\n'.join(lines), file=sys.stderr)
+        self.assertFalse(faults, f'{len(faults)}, such as {faults[:2]}')
+
+    def test_each_story_is_seen(self):
+        all_seen = set()
+        for ruby in self.found:
+            seen = {re.sub(r'_\d$', '', short(f)) for frames, _, _ in self.of(ruby) for f in frames if is_language(f)}
+            self.assertFalse({'spin', 'key', 'sort{}', 'recursive', 'worker', 'rounds'} - seen, ruby)
+            all_seen |= seen
+        self.assertFalse(set(SPINS) - all_seen)
+
+    def test_native_code_at_the_leaf(self):
+        for ruby in self.found:
+            crc = 0
+            for frames, _, _ in self.of(ruby):
+                at = [i for i, f in enumerate(frames) if is_language(f)]
+                names = [short(frames[i]) for i in at]
+                if names[:2] == ['crc32', 'checksum']:
+                    crc += any('libz' in f.mapping for f in frames[:at[0]])
+                self.assertFalse(any('libz' in f.mapping for f in frames[at[0]:]) if at else False, (ruby, frames))
+            self.assertGreater(crc, 0, ruby)
+
+    def test_the_interpreter_is_one_frame(self):
+        for ruby in self.found:
+            for frames, _, _ in self.of(ruby):
+                for f in frames if any(map(is_language, frames)) else []:
+                    self.assertFalse(re.match('rb_|vm_exec', f.name) and 'libruby' in f.mapping, (ruby, frames))
+
+    def test_who_sleeps_is_not_there(self):
+        for ruby in self.found:
+            stacks = self.of(ruby)
+            asleep = sum(v[0] for frames, v, _ in stacks if any(is_language(f) and short(f).startswith('sleeper') for f in frames))
+            self.assertLess(asleep, 0.1 * sum(v[0] for _, v, _ in stacks), ruby)
+
+    def test_language(self):
+        for ruby in self.found:
+            self.assertEqual({labels.get('language') for frames, _, labels in self.of(ruby) if any(map(is_language, frames))}, {'ruby'})
+
+    def test_version(self):
+        for ruby in self.found:
+            said = subprocess.run([*command(ruby), '-e', 'puts "[ruby#{RUBY_VERSION[/^\\d+\\.\\d+/]}]"'], capture_output=True, text=True, check=True).stdout.strip()
+            self.assertEqual({f.mapping for frames, _, _ in self.of(ruby) for f in frames if is_language(f)}, {said})
+
+
+if __name__ == '__main__':
+    unittest.main()
