@@ -76,7 +76,7 @@ static uint32_t find_sampled(
 static bool is_text(const struct code_text *a, const struct proc_code_text *b)
 {
 	return a->t.first_line == b->first_line && a->t.lines_format == b->lines_format &&
-	       a->t.lines_bytes == b->lines_bytes &&
+	       a->t.is_part == b->is_part && a->t.lines_bytes == b->lines_bytes &&
 	       (!b->lines_bytes || memcmp(a->t.lines, b->lines, b->lines_bytes) == 0) &&
 	       strcmp(a->t.name, b->name) == 0 && strcmp(a->t.raw, b->raw) == 0 &&
 	       strcmp(a->t.file, b->file) == 0;

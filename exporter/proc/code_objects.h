@@ -12,6 +12,7 @@ struct proc_code_text {
 	const char *name, *raw, *file; /* raw: as its definition has the name */
 	uint32_t first_line;
 	uint16_t lines_format; /* by runtime */
+	bool is_part;	       /* of its caller's function */
 	const uint8_t *lines;
 	size_t lines_bytes;
 };

@@ -208,6 +208,11 @@ static uint32_t runtime_in(const struct building *k, const struct symbol_frame *
 		       : RUNTIME_NONE;
 }
 
+static bool is_part(const struct symbol_frame *f)
+{
+	return f->code && f->code->is_named && f->code->code.is_part;
+}
+
 /* What each frame is to folding. False: no frame is of a language. */
 static bool classify_frames(struct building *k, struct fold_frame *ret)
 {
@@ -231,7 +236,8 @@ static bool classify_frames(struct building *k, struct fold_frame *ret)
 			continue;
 		}
 		if (ABI_FRAME_KIND(s->frames[i].frame) == ABI_FRAME_INTERP) {
-			ret[i] = (struct fold_frame) {FOLD_LANGUAGE, sym->mapping};
+			ret[i] = (struct fold_frame) {
+				is_part(&s->frames[i]) ? FOLD_PART : FOLD_LANGUAGE, sym->mapping};
 			any = true;
 			continue;
 		}

@@ -51,12 +51,35 @@ bool fold_is_trampoline(const char *function)
 	return str_starts_with(function, "py::");
 }
 
+static bool is_language(const struct fold_frame *f)
+{
+	return f->class == FOLD_LANGUAGE || f->class == FOLD_PART;
+}
+
 static bool has_language(const struct fold_frame *frames, const uint32_t *stack, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
-		if (frames[stack[i]].class == FOLD_LANGUAGE)
+		if (is_language(&frames[stack[i]]))
 			return true;
 	return false;
+}
+
+/* Parts lie in one another. Where frames were left out it is not known whose part one is. */
+static uint32_t join_parts(const struct fold_frame *frames, uint32_t *stack, uint32_t n)
+{
+	uint32_t out = 0;
+	bool is_part = false;
+
+	for (uint32_t i = 0; i < n; i++) {
+		const struct fold_frame *f = &frames[stack[i]];
+		bool is_joined = is_part && is_language(f);
+
+		if (is_language(f) || f->class == FOLD_MARK)
+			is_part = f->class == FOLD_PART;
+		if (!is_joined)
+			stack[out++] = stack[i];
+	}
+	return out;
 }
 
 static uint32_t keep_language(const struct fold_frame *frames, uint32_t *stack, uint32_t n)
@@ -64,7 +87,7 @@ static uint32_t keep_language(const struct fold_frame *frames, uint32_t *stack, 
 	uint32_t out = 0;
 
 	for (uint32_t i = 0; i < n; i++)
-		if (frames[stack[i]].class == FOLD_LANGUAGE || frames[stack[i]].class == FOLD_MARK)
+		if (is_language(&frames[stack[i]]) || frames[stack[i]].class == FOLD_MARK)
 			stack[out++] = stack[i];
 	return out;
 }
@@ -87,7 +110,7 @@ static uint32_t fold_internals(
 		}
 		is_run = false;
 		stack[out++] = stack[i];
-		if (f->class != FOLD_LANGUAGE)
+		if (!is_language(f))
 			continue;
 		last = f->mapping;
 		for (; first_waiting < out; first_waiting++)
@@ -107,6 +130,7 @@ uint32_t fold_stack(const struct fold_frame *frames, uint32_t n_frames, enum fol
 
 	if (how == FOLD_NOTHING || !has_language(frames, stack, n))
 		return n;
+	n = join_parts(frames, stack, n);
 	if (how == FOLD_TO_LANGUAGE)
 		return keep_language(frames, stack, n);
 	start = stack[n - 1];

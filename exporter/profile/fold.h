@@ -22,6 +22,7 @@ enum fold_frames fold_of_name(const char *name);
 enum fold_class {
 	FOLD_OTHER,    /* the kernel's, a library's, an extension's, the program's own */
 	FOLD_LANGUAGE, /* of a language; `mapping` is its mapping */
+	FOLD_PART,     /* the same, of a part of the function whose frame called it */
 	FOLD_INTERNAL, /* native, of the runtime that runs the language */
 	FOLD_MARK,     /* stands for frames that are not there */
 };
@@ -46,7 +47,8 @@ bool fold_is_trampoline(const char *function);
 /*
  * Folds a stack, leaf first, in place: `stack` has n indices into `frames`. Returns how many are left. A run of internal frames
  * becomes n_frames + the mapping of the language's frame that is next to it towards the root, or without one towards the leaf. A stack without a
- * frame of a language stays as it is, and so does the outermost frame of a whole one, where a program starts.
+ * frame of a language stays as it is, and so does the outermost frame of a whole one, where a program starts. What a part was called by
+ * is left out: the part says more of where the function is.
  */
 uint32_t fold_stack(const struct fold_frame *frames, uint32_t n_frames, enum fold_frames how,
 	bool is_whole, uint32_t *stack, uint32_t n);

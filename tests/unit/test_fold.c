@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Stacks of a Python program as a person sees them. A stack is a text, leaf first, a letter a frame: l and m are of the language (in
- * two mappings), i and j internals, x an extension or library, k the kernel, e frames left out, t the end of a cut stack. In what
+ * two mappings), p is a part of its caller, i and j internals, x an extension or library, k the kernel, e frames left out, t the end of a cut stack. In what
  * comes out, L and M are an [interpreter] frame in either mapping.
  */
 #include "exporter/profile/fold.h"
@@ -14,11 +14,11 @@
 #include <string.h>
 #include <cmocka.h>
 
-static const char letters[] = "lmijxket";
+static const char letters[] = "lmijxketp";
 enum { N_FRAMES = sizeof(letters) - 1, N_MAPPINGS = 2 };
 static const struct fold_frame frames[N_FRAMES] = {{FOLD_LANGUAGE, 0}, {FOLD_LANGUAGE, 1},
 	{FOLD_INTERNAL, 0}, {FOLD_INTERNAL, 0}, {FOLD_OTHER, 0}, {FOLD_OTHER, 0}, {FOLD_MARK, 0},
-	{FOLD_MARK, 0}};
+	{FOLD_MARK, 0}, {FOLD_PART, 0}};
 
 static void check(enum fold_frames how, const char *in, const char *expected)
 {
@@ -68,6 +68,10 @@ static void test_fold(void **state)
 		{"two versions: an internal belongs to the caller's", "limijx", "lMmMx", "lm"},
 		{"before the first frame to the nearest there is", "ilimx", "LlMmx", "lm"},
 		{"nothing towards the root", "lixjm", "lMxMm", "lm"},
+		{"a part stands for its function too", "lpllijx", "lplLx", "lpl"},
+		{"a part at the leaf, of an outermost function", "iplx", "Lpx", "p"},
+		{"a part of a part", "lppll", "lpl", "lpl"},
+		{"whose part it is was left out", "lpel", "lpel", "lpel"},
 	};
 
 	(void)state;
@@ -97,6 +101,16 @@ static void test_whose_code(void **state)
 		{"/usr/bin/python_server", "main", false},
 		{"[unknown]", "", false},
 	};
+	static const struct {
+		const char *path, *function;
+		bool is_internal;
+	} of_ruby[] = {
+		{"/usr/lib/libruby-3.1.so.3.1.2", "vm_exec", true},
+		{"/usr/bin/ruby3.4", "", true},
+		{"/usr/bin/editor", "rb_funcallv", true},
+		{"/usr/bin/editor", "ruby_run_node", true},
+		{"/usr/bin/editor", "main", false},
+	};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -108,6 +122,10 @@ static void test_whose_code(void **state)
 	}
 	assert_true(fold_is_trampoline("py::burn:/srv/app.py"));
 	assert_false(fold_is_trampoline("pybind11::call"));
+	for (size_t i = 0; i < ARRAY_SIZE(of_ruby); i++)
+		assert_int_equal(
+			fold_is_internal(RUNTIME_RUBY, of_ruby[i].path, of_ruby[i].function),
+			of_ruby[i].is_internal);
 }
 
 static void test_names(void **state)

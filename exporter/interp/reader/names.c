@@ -140,6 +140,7 @@ static enum proc_object_answer answer(struct interp_names *n, const struct proc_
 		.file = c->file,
 		.first_line = c->first_line,
 		.lines_format = c->lines_format,
+		.is_part = c->is_part,
 		.lines = c->lines,
 		.lines_bytes = c->lines_bytes,
 	};
