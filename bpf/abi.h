@@ -220,8 +220,9 @@ struct abi_code {
 	__u64 time_ns;	/* of its sample */
 	__u64 start_ns; /* as in the sample's record */
 	__u32 pid, exec_id;
-	__u64 object; /* address >> ABI_INTERP_ADDRESS_SHIFT */
-	__u64 check;  /* of the object's memory, by its runtime (bpf/interp/rows.h) */
+	__u64 object;  /* address >> ABI_INTERP_ADDRESS_SHIFT */
+	__u64 check;   /* of the object's memory, by its runtime (bpf/interp/rows.h) */
+	__u64 context; /* what it ran for in that sample, where its name alone does not say; 0: not known. Ruby: a word that leads to the method */
 };
 
 /* Written by user space before load (.rodata). */

@@ -42,8 +42,16 @@ struct code_telling {
 	struct scratch *s;
 	void *ring;
 	__u64 now_ns;
-	bool has_room; /* half the ring is for samples */
+	bool has_room;	     /* half the ring is for samples */
+	__u64 word, context; /* of the object that is told */
 };
+
+static long context_turn(__u32 i, struct code_telling *t)
+{
+	(void)i;
+	return interp_ruby_look_turn(&t->s->walk, &t->s->interp,
+		ABI_INTERP_OBJECT(t->word) << ABI_INTERP_ADDRESS_SHIFT, &t->context);
+}
 
 /* To the ring: 0, or negative when it had no room. */
 static __always_inline long code_tell(
@@ -59,6 +67,13 @@ static __always_inline long code_tell(
 		.exec_id = r->exec_id,
 		.object = key->object,
 		.check = check};
+
+	t->context = 0;
+	if (t->s->interp.layout.has_context) {
+		interp_ruby_look(&t->s->interp);
+		bpf_loop(INTERP_RUBY_MAX_LOOKS, context_turn, t, 0);
+		code.context = t->context;
+	}
 
 	return bpf_ringbuf_output(t->ring, &code, sizeof(code), BPF_RB_NO_WAKEUP);
 }
@@ -91,6 +106,7 @@ static long code_turn(__u32 i, struct code_telling *t)
 		seen->generation = now.generation;
 		return 0;
 	}
+	t->word = word;
 	if (in->n_told >= CODE_MAX_TOLD || !t->has_room || code_tell(t, &key, now.check)) {
 		in->n_untold++;
 		return 0;
@@ -109,7 +125,7 @@ UNWIND_ALONE int codes_tell(struct scratch *s)
 	if (!s)
 		return 0;
 	t.now_ns = record_of(s)->time_ns;
-	s->interp.n_told = s->interp.n_untold = 0;
+	s->interp.n_told = s->interp.n_untold = s->interp.n_looked = 0;
 	group = record_of(s)->cpu / ABI_CPUS_PER_RING;
 	t.ring = bpf_map_lookup_elem(&rings, &group);
 	if (!t.ring)

@@ -31,6 +31,7 @@ struct interp {
 	struct interp_layout layout;
 	__u64 tp, thread; /* of the thread: pointer, and the runtime's state */
 	__u64 generation; /* of the runtime's code objects, another when one goes; 0: not known */
+	__u64 first;	  /* frame of the chain (INTERP_RUBY); 0: there is none */
 	__u64 last;	  /* address that ends the chain, beside 0 */
 	__u64 ahead;	  /* frame to be read next; 0: there is none */
 	__u64 again; /* frame of the run that did not fit the buffer and is to be read again; 0: none */
@@ -48,6 +49,7 @@ struct interp {
 	__u32 is_eval; /* of the native frame that is left: it is to have a run, of one frame (INTERP_PYTHON_EVALS) */
 	__u32 n, n_out; /* in the buffer; of them handed out */
 	__u32 n_ahead, n_again, n_frames;
+	__u32 n_looked; /* readings for contexts */
 	__u32 n_told,
 		n_untold; /* code objects that user space was told of (bpf/core/codes.h), or could not be */
 	__u32 cut; /* enum abi_cut: why the language's part is not whole */

@@ -104,7 +104,7 @@ UNWIND_ALONE int interp_begin(struct walk *w, struct interp *in)
 
 	if (!w || !in)
 		return 0;
-	in->generation = in->last = in->ahead = in->again = in->chain = in->mark = 0;
+	in->generation = in->first = in->last = in->ahead = in->again = in->chain = in->mark = 0;
 	in->n = in->n_out = in->n_ahead = in->n_again = in->n_frames = 0;
 	in->cut = ABI_CUT_NONE;
 	in->low = in->high = w->regs[UNWIND_SP];

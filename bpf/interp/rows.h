@@ -57,8 +57,9 @@ struct interp_layout {
 	/* Ruby, whose frames lie side by side in a stack that the state has. */
 	__u16 thread_stack, thread_stack_words; /* its start and size */
 	__u16 frame_bytes;
-	__u16 frame_env; /* where its last word is the frame's flags; two before it, the method */
-	__u16 reserved[4];
+	__u16 frame_env;   /* where its last word is the frame's flags; two before it, the method */
+	__u16 has_context; /* names need the method that a frame runs for (struct abi_code) */
+	__u16 reserved[3];
 };
 _Static_assert(sizeof(struct interp_layout) == 64, "a cache line");
 

@@ -17,11 +17,15 @@ enum {
 	INTERP_RUBY_C =
 		0x5555, /* the frame is of a method in C: that is its object, the frame has no code */
 	INTERP_RUBY_FINISH = 0x20,
+	INTERP_RUBY_LOCAL = 0x2,	 /* the environment is none of a block … */
+	INTERP_RUBY_BLOCK_METHOD = 0x40, /* … or of one that is a method */
+	INTERP_RUBY_ENV_TAG = 3,
 	/* Marks that are no place on a stack: the native frame's code tells; nothing native is waited for. */
 	INTERP_RUBY_ENTRY = 1,
 	INTERP_RUBY_NO_ENTRY = 2,
 	INTERP_RUBY_MAX_WORDS = 1 << 24, /* of a stack; 2^17 as it comes */
 	INTERP_RUBY_WORD_BYTES = 8,
+	INTERP_RUBY_MAX_LOOKS = 2048, /* for methods, a stack */
 };
 
 /* Up to 2.7 the state is that of whichever thread runs: of this one? Negative: it cannot be read. */
@@ -70,6 +74,7 @@ UNWIND_ALONE int interp_ruby_begin(struct walk *w, struct interp *in)
 		return ABI_CUT_INTERP_LOST;
 	if (in->ahead == in->last)
 		in->ahead = 0;
+	in->first = in->ahead;
 	return ABI_CUT_NONE;
 }
 
@@ -112,4 +117,38 @@ UNWIND_ALONE int interp_ruby(struct walk *w, struct interp *in)
 		return ABI_CUT_INTERP_LOST;
 	in->word = ABI_INTERP(object >> ABI_INTERP_ADDRESS_SHIFT, position);
 	return ABI_CUT_NONE;
+}
+
+/* A method is looked for by turns: the frame of the object, then the environments around its own. */
+UNWIND_FN void interp_ruby_look(struct interp *in)
+{
+	in->at = in->first;
+	in->next = 0; /* the environment, once the frame is found */
+}
+
+/* 1: that was the last turn. *ret is written when there is a method. */
+UNWIND_FN int interp_ruby_look_turn(struct walk *w, struct interp *in, __u64 object, __u64 *ret)
+{
+	const struct interp_layout *l = &in->layout;
+
+	if (in->n_looked++ >= INTERP_RUBY_MAX_LOOKS)
+		return 1;
+	if (!in->next) {
+		if (!in->at || in->at >= in->last ||
+			unwind_read_user(w, in->bytes, INTERP_RUBY_FRAME_BYTES, in->at))
+			return 1;
+		in->at += l->frame_bytes;
+		if (interp_field(in, l->frame_code) == object)
+			in->next = interp_field(in, l->frame_env) & ~7ULL;
+		return 0;
+	}
+	if (unwind_read_user(w, in->bytes, INTERP_RUBY_ENV_BYTES,
+		    in->next - (INTERP_RUBY_ENV_BYTES - sizeof(in->bytes[0]))))
+		return 1;
+	if (in->bytes[2] & (INTERP_RUBY_LOCAL | INTERP_RUBY_BLOCK_METHOD)) {
+		*ret = in->bytes[0];
+		return 1;
+	}
+	in->next = in->bytes[1] & ~(__u64)INTERP_RUBY_ENV_TAG;
+	return !in->next;
 }

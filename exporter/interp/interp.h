@@ -57,11 +57,11 @@ static inline void interp_code_done(struct interp_code *c)
 struct interp_runtime {
 	enum runtime_kind kind;
 	/*
-	 * The code object at `object`. 0; -ENOENT: no code object is there (any more); -EAGAIN: it changed while it was read; -EBADMSG: it
+	 * The code object at `object`; context: as in struct abi_code, 0: not known. 0; -ENOENT: no code object is there (any more); -EAGAIN: it changed while it was read; -EBADMSG: it
 	 * or its name is malformed; -ENOMEM; else the error of `read`. ret is written on success only.
 	 */
 	int (*read_code)(const struct interp_memory *m, const struct runtime_record *r,
-		uint64_t object, struct interp_code *ret);
+		uint64_t object, uint64_t context, struct interp_code *ret);
 	/* The line of a position in it; 0: it has none. */
 	uint32_t (*line)(const struct interp_code *c, uint32_t position);
 };

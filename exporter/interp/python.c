@@ -276,7 +276,7 @@ static void name_shim(struct interp_code *c)
 }
 
 int python_read_code(const struct interp_memory *m, const struct runtime_record *r, uint64_t object,
-	struct interp_code *ret)
+	_unused_ uint64_t context, struct interp_code *ret)
 {
 	_cleanup_interp_code_ struct interp_code c = {0};
 	struct code_fields before, after;

@@ -90,14 +90,14 @@ static uint64_t kernel_check_of(const struct runtime_record *r, const struct rub
 }
 
 static int read_sequence(const struct interp_memory *m, const struct runtime_record *r,
-	uint64_t object, uint64_t method, struct interp_code *c)
+	uint64_t object, uint64_t context, struct interp_code *c)
 {
 	struct ruby_sequence before, after;
 	int error = ruby_read_sequence(m, r, object, &before);
 
 	if (error < 0)
 		return error;
-	error = ruby_read_name(m, r, &before, method, &c->name);
+	error = ruby_read_name(m, r, &before, context, &c->name);
 	if (error == 0)
 		error = read_raw(m, r, &before, c);
 	if (error == 0)
@@ -140,8 +140,8 @@ static int read_method(const struct interp_memory *m, const struct runtime_recor
 	return 0;
 }
 
-int ruby_read_code_of(const struct interp_memory *m, const struct runtime_record *r,
-	uint64_t object, uint64_t method, struct interp_code *ret)
+int ruby_read_code(const struct interp_memory *m, const struct runtime_record *r, uint64_t object,
+	uint64_t context, struct interp_code *ret)
 {
 	_cleanup_interp_code_ struct interp_code c = {0};
 	struct ruby_head h;
@@ -150,18 +150,12 @@ int ruby_read_code_of(const struct interp_memory *m, const struct runtime_record
 	if (error < 0)
 		return error;
 	error = ruby_type_of(&h) == RUBY_T_METHOD ? read_method(m, r, object, &c)
-						  : read_sequence(m, r, object, method, &c);
+						  : read_sequence(m, r, object, context, &c);
 	if (error < 0)
 		return error;
 	*ret = c;
 	c = (struct interp_code) {0};
 	return 0;
-}
-
-int ruby_read_code(const struct interp_memory *m, const struct runtime_record *r, uint64_t object,
-	struct interp_code *ret)
-{
-	return ruby_read_code_of(m, r, object, 0, ret);
 }
 
 uint32_t ruby_line(const struct interp_code *c, uint32_t position)

@@ -15,14 +15,12 @@
  */
 enum { RUBY_WORD_BYTES = 8, RUBY_POSITIONS = ABI_INTERP_AT_START };
 
-int ruby_read_code(const struct interp_memory *m, const struct runtime_record *r, uint64_t object,
-	struct interp_code *ret);
 /*
- * The same of a sequence with what its frame has of the method that it runs for: the word at -16 of the environment of the method, or of the
- * block that is one (define_method). 0: not known. From 3.4 on names have the class of that method.
+ * context: what a sequence's frame has of the method that it runs for, the word at -16 of the environment of the method, or of the block that
+ * is one (define_method). 0: not known. From 3.4 on names have the class of that method.
  */
-int ruby_read_code_of(const struct interp_memory *m, const struct runtime_record *r,
-	uint64_t object, uint64_t method, struct interp_code *ret);
+int ruby_read_code(const struct interp_memory *m, const struct runtime_record *r, uint64_t object,
+	uint64_t context, struct interp_code *ret);
 /* Sets what tells one code object from the next at its address: code_check and what follows it in a layout. */
 void ruby_check_of(const struct runtime_record *r, struct interp_layout *ret);
 uint32_t ruby_line(const struct interp_code *c, uint32_t position);

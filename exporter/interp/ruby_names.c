@@ -24,6 +24,9 @@ enum ruby_sequence_type {
 	SEQUENCE_PLAIN,
 };
 
+/* In an rb_method_definition_t: the type in the low bits of its first word, then by type what it does, first the sequence if it has one. */
+enum { DEFINITION_TYPE_MASK = 15, DEFINITION_CODE_AT = 8 };
+
 enum { CLASS_IS_SINGLETON = 1 << 13 }; /* from 3.4 on */
 
 int ruby_read_sequence(const struct interp_memory *m, const struct runtime_record *r, uint64_t at,
@@ -70,6 +73,8 @@ int ruby_read_method(const struct interp_memory *m, const struct runtime_record 
 		.definition_at = ruby_pointer(&h, r->offsets[RUBY_METHOD_DEFINITION]),
 		.owner = ruby_pointer(&h, r->offsets[RUBY_METHOD_OWNER]),
 		.id = ruby_pointer(&definition, r->offsets[RUBY_DEFINITION_ID]),
+		.type = ruby_field(&definition, 0, 4) & DEFINITION_TYPE_MASK,
+		.code = ruby_pointer(&definition, DEFINITION_CODE_AT),
 	};
 	ret->check = interp_check_add(0, ret->definition_at);
 	for (uint32_t off = 0; off < INTERP_RUBY_DEFINITION_BYTES; off += RUBY_POINTER_BYTES)
@@ -150,21 +155,28 @@ int ruby_read_method_name(const struct interp_memory *m, const struct runtime_re
 	return error < 0 ? error : read_qualified(m, r, method->owner, name, ret);
 }
 
-/* The class that `method` leads to: it is a method, or what holds one beside variables of a frame (svar). 0: none. */
+/* Is that the method of a sequence, or of a block in it? The frame that it was found in is over, and another one may lie there now. */
+static bool is_method_of(const struct ruby_method *method, const struct ruby_sequence *s)
+{
+	return method->type == RUBY_METHOD_OF_CODE ? method->code == s->at
+						   : method->type == RUBY_METHOD_OF_BLOCK;
+}
+
+/* The class that `context` leads to: a method, or what holds one beside variables of a frame (svar). 0: none. */
 static int read_owner(const struct interp_memory *m, const struct runtime_record *r,
-	uint64_t method, uint64_t *ret)
+	const struct ruby_sequence *s, uint64_t context, uint64_t *ret)
 {
 	struct ruby_method found = {0};
 	struct ruby_head h;
-	int error = method ? ruby_read_object(m, RUBY_T_SVAR, method,
-				     SVAR_METHOD_AT + RUBY_POINTER_BYTES, &h)
-			   : -ENOENT;
+	int error = context ? ruby_read_object(m, RUBY_T_SVAR, context,
+				      SVAR_METHOD_AT + RUBY_POINTER_BYTES, &h)
+			    : -ENOENT;
 
 	if (error == 0)
-		method = ruby_pointer(&h, SVAR_METHOD_AT);
-	if (method && (error == 0 || error == -ENOENT))
-		error = ruby_read_method(m, r, method, &found);
-	*ret = error < 0 ? 0 : found.owner;
+		context = ruby_pointer(&h, SVAR_METHOD_AT);
+	if (context && (error == 0 || error == -ENOENT))
+		error = ruby_read_method(m, r, context, &found);
+	*ret = error == 0 && is_method_of(&found, s) ? found.owner : 0;
 	return error == -ENOENT ? 0 : error; /* the place of a class, outside of methods */
 }
 
@@ -192,7 +204,7 @@ static int find_outermost(const struct interp_memory *m, const struct runtime_re
 }
 
 static int read_made_name(const struct interp_memory *m, const struct runtime_record *r,
-	const struct ruby_sequence *s, uint64_t method, char **ret)
+	const struct ruby_sequence *s, uint64_t context, char **ret)
 {
 	_cleanup_free_ char *text = NULL, *name = NULL;
 	struct ruby_sequence outer = *s;
@@ -206,7 +218,7 @@ static int read_made_name(const struct interp_memory *m, const struct runtime_re
 		error = ruby_read_text(
 			m, r, ruby_pointer(&outer.body, r->offsets[RUBY_BODY_NAME]), &text);
 	if (error == 0 && ruby_field(&outer.body, r->offsets[RUBY_BODY_TYPE], 4) == SEQUENCE_METHOD)
-		error = read_owner(m, r, method, &owner);
+		error = read_owner(m, r, &outer, context, &owner);
 	if (error == 0)
 		error = read_qualified(m, r, owner, text, &name);
 	if (error < 0)
@@ -218,9 +230,9 @@ static int read_made_name(const struct interp_memory *m, const struct runtime_re
 }
 
 int ruby_read_name(const struct interp_memory *m, const struct runtime_record *r,
-	const struct ruby_sequence *s, uint64_t method, char **ret)
+	const struct ruby_sequence *s, uint64_t context, char **ret)
 {
 	if (ruby_has_classes(r))
-		return read_made_name(m, r, s, method, ret);
+		return read_made_name(m, r, s, context, ret);
 	return ruby_read_text(m, r, ruby_pointer(&s->body, r->offsets[RUBY_BODY_NAME]), ret);
 }

@@ -62,6 +62,7 @@ bool ruby_rows_layout(const struct runtime_record *r, struct interp_layout *ret)
 		.frame_code = o[RUBY_FRAME_CODE],
 		.frame_env = o[RUBY_FRAME_ENV],
 		.interp_generation = INTERP_NO_FIELD,
+		.has_context = is_known(o[RUBY_CLASS_PATH]),
 	};
 	ruby_check_of(r, ret);
 	/* A sequence and a method have what they are told by at one place. */

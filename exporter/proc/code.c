@@ -127,6 +127,7 @@ void proc_code_take(
 			.process = (uint32_t)(ret->n_processes - 1),
 			.was_tried = a->was_tried,
 			.check = a->is_object ? a->object->check : 0,
+			.context = a->is_object ? a->object->context : 0,
 		};
 	}
 }

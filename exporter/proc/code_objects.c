@@ -245,8 +245,10 @@ void proc_object_seen(struct proc_table *t, struct process *p, const struct abi_
 		t->stats.addresses_full++;
 		return;
 	}
-	*o = (struct code_object) {
-		.check = c->check, .since_ns = c->time_ns, .told_ns = c->time_ns};
+	*o = (struct code_object) {.check = c->check,
+		.context = c->context,
+		.since_ns = c->time_ns,
+		.told_ns = c->time_ns};
 	note_runtime(o, p);
 	t->addresses[id].object = o;
 	inherit_text(t, p, addr, o);

@@ -19,9 +19,9 @@ struct proc_code_text {
 struct code_text; /* one as it is stored */
 
 struct code_object {
-	uint64_t check;	   /* as the kernel half sent it */
-	uint64_t since_ns; /* samples from then on are of it */
-	uint64_t told_ns;  /* when the kernel half last told of it */
+	uint64_t check, context; /* as the kernel half sent them */
+	uint64_t since_ns;	 /* samples from then on are of it */
+	uint64_t told_ns;	 /* when the kernel half last told of it */
 	struct code_text *text;
 	uint64_t tried_ns; /* when its text was read, or a reading counted that failed */
 	uint8_t tries;	   /* readings that may be worth another */

@@ -126,9 +126,9 @@ enum proc_code_kind {
 };
 struct proc_code_address {
 	uint64_t addr;
-	uint64_t check;	  /* of an object */
-	uint32_t id;	  /* as in a frame */
-	uint32_t process; /* index in the batch */
+	uint64_t check, context; /* of an object */
+	uint32_t id;		 /* as in a frame */
+	uint32_t process;	 /* index in the batch */
 	bool was_tried;
 };
 struct proc_code_process {

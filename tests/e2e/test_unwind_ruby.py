@@ -199,6 +199,21 @@ class Truth(e2e.SampledPrograms):
             all_seen |= seen
         self.assertFalse(set(SPINS) - all_seen)
 
+    def test_classes(self):
+        """From 3.4 on names have them, as Thread#backtrace has."""
+        seen = False
+        for ruby in self.found:
+            frames = [f for stack, _, _ in self.of(ruby) for f in stack if is_language(f)]
+            qualified = re.match(r'\[ruby(3\.[4-9]|4)', frames[0].mapping) is not None
+            seen |= qualified
+            for plain, name in ('spin', 'Object#spin'), ('block in sort', 'block in Object#sort'), ('method', 'Thing#method'), ('made', 'Thing.made'), ('each', 'Array#each'):
+                named = [f for f in frames if f.name in (plain, name)]
+                with self.subTest(ruby, name=name):
+                    self.assertTrue(named)
+                    self.assertFalse([f for f in named if f.name != (name if qualified else plain) and f.name != 'each'])
+        if not seen:
+            self.skipTest('no Ruby here has classes in its names')
+
     def test_native_code_at_the_leaf(self):
         for ruby in self.found:
             crc = 0

@@ -81,7 +81,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	memory.bytes = c.pos;
 	memory.n = cursor_left(&c);
-	if (python->read_code(&m, &r, BASE, &code) < 0)
+	if (python->read_code(&m, &r, BASE, 0, &code) < 0)
 		return 0;
 	check_text(code.name);
 	check_text(code.file);

@@ -67,7 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	memory.bytes = c.pos;
 	memory.n = cursor_left(&c);
-	if (ruby_read_code_of(&m, &r, BASE, method ? BASE + method : 0U, &code) < 0)
+	if (ruby_read_code(&m, &r, BASE, method ? BASE + method : 0U, &code) < 0)
 		return 0;
 	check_text(code.name);
 	check_text(code.file);

@@ -49,7 +49,7 @@ struct ruby {
 
 struct ruby_frame {
 	uint64_t object; /* instruction sequence, or method in C */
-	uint64_t method; /* as for ruby_read_code_of */
+	uint64_t method; /* as for ruby_read_code */
 	uint32_t position;
 	bool is_c, is_finish;
 	bool is_last; /* no entry of the interpreter lies behind it */

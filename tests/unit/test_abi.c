@@ -64,6 +64,7 @@ static void record_layout(void **state)
 		FIELD(abi_code, exec_id, 28, 4),
 		FIELD(abi_code, object, 32, 8),
 		FIELD(abi_code, check, 40, 8),
+		FIELD(abi_code, context, 48, 8),
 	};
 
 	(void)state;

@@ -103,7 +103,7 @@ static uint64_t check_of_object(void)
 	struct fake k;
 
 	fake_init(&k);
-	assert_int_equal(python_read_code(&k.m, &python_record, BASE + CODE, &c), 0);
+	assert_int_equal(python_read_code(&k.m, &python_record, BASE + CODE, 0, &c), 0);
 	return c.kernel_check;
 }
 

@@ -151,7 +151,7 @@ static void check_code(
 	assert_int_equal(
 		sscanf(line, "C %lx %u %n%*s %n", &object, &first_line, &name_at, &file_at), 2);
 	interp_code_done(code);
-	r = python->read_code(&p->m, &p->r, object, code);
+	r = python->read_code(&p->m, &p->r, object, 0, code);
 	if (r < 0)
 		fail_msg("code object at %lx: %s: %s", object, strerror(-r), line);
 	check_hex(line + name_at + 1, code->name);
@@ -304,7 +304,7 @@ static void check_frames(struct python *p, struct counts *n)
 				break;
 		}
 		assert_int_not_equal(frame, 0);
-		assert_int_equal(python->read_code(&p->m, &p->r, code, &c), 0);
+		assert_int_equal(python->read_code(&p->m, &p->r, code, 0, &c), 0);
 		check_hex(line + name_at + 1, c.name);
 		assert_int_equal(python->line(&c, position_of(p, frame, code)), expected);
 		frame = word_at(p, frame, PYTHON_FRAME_BACK);
@@ -345,7 +345,7 @@ static void check_program(const char *program)
 			struct interp_code gone;
 
 			assert_true(interp_runtime_of(RUNTIME_PYTHON)
-					    ->read_code(&p.m, &p.r, object, &gone) < 0);
+					    ->read_code(&p.m, &p.r, object, 0, &gone) < 0);
 			n.n_gone++;
 		}
 	}
@@ -374,7 +374,7 @@ static void test_live(void **state)
 static int read_fake_code(struct fake *k, struct interp_code *ret)
 {
 	return interp_runtime_of(RUNTIME_PYTHON)
-		->read_code(&k->m, &python_record, BASE + CODE, ret);
+		->read_code(&k->m, &python_record, BASE + CODE, 0, ret);
 }
 
 static void test_whole(void **state)
@@ -505,9 +505,9 @@ static void test_check_of_name(void **state)
 	assert_int_equal(l.code_check_bytes, 144 - 64);
 	assert_int_equal(l.code_name, 120);
 	fake_init(&k);
-	assert_int_equal(python_read_code(&k.m, &r, BASE + CODE, &a), 0);
+	assert_int_equal(python_read_code(&k.m, &r, BASE + CODE, 0, &a), 0);
 	put(&k, OTHER_NAME + l.name_check, 77, 8);
-	assert_int_equal(python_read_code(&k.m, &r, BASE + CODE, &b), 0);
+	assert_int_equal(python_read_code(&k.m, &r, BASE + CODE, 0, &b), 0);
 	assert_int_not_equal(a.kernel_check, b.kernel_check);
 }
 

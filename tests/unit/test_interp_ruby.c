@@ -88,17 +88,26 @@ static bool is_hidden(const struct ruby *p, const char *file)
 	return p->r.version >= RUNTIME_VERSION(3, 4, 0) && strncmp(file, "<internal:", 10) == 0;
 }
 
-/* What the kernel half takes of an object is what the reader says that it takes. */
-static void check_kernel_check(
-	struct ruby *p, const struct ruby_frame *f, const struct interp_code *c)
+/* What the kernel half sends of an object, behind a walk, is what the reader says that it takes, and gives the name of its frame. */
+static void check_told(struct ruby *p, const struct ruby_frame *f, const struct interp_code *c)
 {
+	_cleanup_interp_code_ struct interp_code told = {0};
 	static struct walk w;
+	__u64 context = 0;
 
 	ruby_layout(p, &host_interp.layout);
 	assert_int_equal(interp_check(&w, &host_interp,
 				 ABI_INTERP(f->object >> ABI_INTERP_ADDRESS_SHIFT, f->position)),
 		0);
 	assert_int_equal(host_interp.check, c->kernel_check);
+	if (f->is_c)
+		return;
+	host_interp.n_looked = 0;
+	interp_ruby_look(&host_interp);
+	while (!interp_ruby_look_turn(&w, &host_interp, f->object, &context))
+		;
+	assert_int_equal(ruby_read_code(&p->m, &p->r, f->object, context, &told), 0);
+	assert_string_equal(told.name, c->name);
 }
 
 /* "F line =label =path" */
@@ -110,10 +119,10 @@ static void check_frame(
 	unsigned expected;
 
 	assert_int_equal(sscanf(line, "F %u %n%*s %n", &expected, &label_at, &path_at), 1);
-	r = ruby_read_code_of(&p->m, &p->r, f->object, f->method, &c);
+	r = ruby_read_code(&p->m, &p->r, f->object, f->method, &c);
 	if (r < 0)
 		fail_msg("object at %#lx: %s: %s", f->object, strerror(-r), line);
-	check_kernel_check(p, f, &c);
+	check_told(p, f, &c);
 	check_hex(line + label_at + 1, c.name, "name");
 	n->n_frames++;
 	n->n_c += f->is_c;
@@ -130,8 +139,7 @@ static void print_stack(struct ruby *p, const struct ruby_stack *s)
 {
 	for (unsigned i = 0; i < s->n; i++) {
 		_cleanup_interp_code_ struct interp_code c = {0};
-		int r = ruby_read_code_of(
-			&p->m, &p->r, s->frames[i].object, s->frames[i].method, &c);
+		int r = ruby_read_code(&p->m, &p->r, s->frames[i].object, s->frames[i].method, &c);
 
 		print_message("%s%s %s:%u %s\n", s->frames[i].is_c ? "C " : "  ",
 			r < 0 ? strerror(-r) : c.name, r < 0 ? "" : c.file,
@@ -151,8 +159,8 @@ static void fold(struct ruby *p, struct ruby_stack *s)
 
 		if (!is_part)
 			s->frames[n++] = s->frames[i];
-		is_part = ruby_read_code_of(&p->m, &p->r, s->frames[i].object, 0, &c) == 0 &&
-			  c.is_part;
+		is_part =
+			ruby_read_code(&p->m, &p->r, s->frames[i].object, 0, &c) == 0 && c.is_part;
 	}
 	s->n = n;
 }
@@ -317,7 +325,7 @@ static void check_order(struct ruby *p, const struct ruby_stack *s, struct busy_
 	for (unsigned i = s->n; i-- > 0;) {
 		_cleanup_interp_code_ struct interp_code c = {0};
 		const struct ruby_frame *f = &s->frames[i];
-		int r = ruby_read_code_of(&p->m, &p->r, f->object, f->method, &c), depth;
+		int r = ruby_read_code(&p->m, &p->r, f->object, f->method, &c), depth;
 
 		if (r < 0)
 			fail_msg("object at %#lx: %s", f->object, strerror(-r));

@@ -186,6 +186,7 @@ static void put_method(struct fake *k)
 	put(k, ENTRY + off(k, RUBY_METHOD_DEFINITION), BASE + DEFINITION, 8);
 	put(k, ENTRY + off(k, RUBY_METHOD_OWNER), BASE + CLASS, 8);
 	put(k, DEFINITION + off(k, RUBY_DEFINITION_ID), ID, 8);
+	put(k, DEFINITION + 8, BASE + METHOD, 8);
 	put(k, SVAR, RUBY_T_SVAR, 8);
 	put(k, SVAR + 8, BASE + ENTRY, 8);
 	put(k, SYMBOLS + 16, BASE + LISTS, 8);
@@ -232,7 +233,7 @@ static void fake_init(struct fake *k, uint32_t major, uint32_t minor)
 
 static int read_block(struct fake *k, struct interp_code *ret)
 {
-	return ruby_read_code_of(&k->m, &k->r, BASE + BLOCK, BASE + ENTRY, ret);
+	return ruby_read_code(&k->m, &k->r, BASE + BLOCK, BASE + ENTRY, ret);
 }
 
 static const uint8_t versions[][2] = {
@@ -277,11 +278,11 @@ static void check_version(uint32_t major, uint32_t minor)
 	assert_int_equal(ruby_line(&block, (start + RUBY_POSITIONS - 1) % RUBY_POSITIONS), 0);
 
 	/* Without what it runs for. */
-	assert_int_equal(ruby_read_code(&k.m, &k.r, BASE + METHOD, &c), 0);
+	assert_int_equal(ruby_read_code(&k.m, &k.r, BASE + METHOD, 0, &c), 0);
 	assert_string_equal(c.name, "run");
 	assert_int_not_equal(c.check, block.check);
 
-	assert_int_equal(ruby_read_code(&k.m, &k.r, BASE + ENTRY, &in_c), 0);
+	assert_int_equal(ruby_read_code(&k.m, &k.r, BASE + ENTRY, 0, &in_c), 0);
 	assert_string_equal(in_c.name, is_qualified ? "A::B#each" : "each");
 	assert_string_equal(in_c.file, "");
 	assert_int_equal(in_c.kernel_check, check_of(&k, DEFINITION, 32));
@@ -314,6 +315,14 @@ static void test_classes(void **state)
 		{ENTRY, PATH, true, "block in run"},  /* an object that is no class */
 		{CLASS, CLASS, true, "block in run"}, /* the place of a class */
 	};
+	static const struct {
+		uint64_t type, code;
+		const char *name;
+	} methods[] = {
+		{0, BASE + METHOD, "block in A::B#run"}, {0, BASE + BLOCK, "block in run"},
+		{4, BASE + PATH, "block in A::B#run"}, /* of define_method */
+		{1, BASE + METHOD, "block in run"},    /* in C */
+	};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -324,8 +333,19 @@ static void test_classes(void **state)
 		put(&k, ENTRY + off(&k, RUBY_METHOD_OWNER), BASE + cases[i].owner, 8);
 		put(&k, CLASS + off(&k, RUBY_CLASS_IS_NAMED), cases[i].is_named, 1);
 		assert_int_equal(
-			ruby_read_code_of(&k.m, &k.r, BASE + BLOCK, BASE + cases[i].method, &c), 0);
+			ruby_read_code(&k.m, &k.r, BASE + BLOCK, BASE + cases[i].method, &c), 0);
 		assert_string_equal(c.name, cases[i].name);
+	}
+	/* Another method may have come to lie there since. */
+	for (size_t i = 0; i < ARRAY_SIZE(methods); i++) {
+		_cleanup_interp_code_ struct interp_code c = {0};
+		struct fake k;
+
+		fake_init(&k, 3, 4);
+		put(&k, DEFINITION, methods[i].type | 0xff0, 4);
+		put(&k, DEFINITION + 8, methods[i].code, 8);
+		assert_int_equal(read_block(&k, &c), 0);
+		assert_string_equal(c.name, methods[i].name);
 	}
 }
 
@@ -339,13 +359,14 @@ static void test_levels(void **state)
 	fake_init(&k, 3, 4);
 	put(&k, METHOD_BODY + off(&k, RUBY_BODY_TYPE), 2, 4);
 	put_sequence(&k, INDEX, 0x2a00, 1, LABEL, 0);
+	put(&k, DEFINITION + 8, BASE + INDEX, 8);
 	put(&k, METHOD_BODY + off(&k, RUBY_BODY_PARENT), BASE + INDEX, 8);
 	put(&k, 0x2a00 + off(&k, RUBY_BODY_N_LINES), 0, 4);
 	put(&k, BLOCK_BODY + off(&k, RUBY_BODY_N_LINES), 0, 4);
 	assert_int_equal(read_block(&k, &c), 0);
 	assert_string_equal(c.name, "block (2 levels) in A::B#run");
 	put(&k, METHOD_BODY + off(&k, RUBY_BODY_PARENT), BASE + BLOCK, 8);
-	assert_int_equal(ruby_read_code(&k.m, &k.r, BASE + BLOCK, &c), -EBADMSG);
+	assert_int_equal(ruby_read_code(&k.m, &k.r, BASE + BLOCK, 0, &c), -EBADMSG);
 }
 
 /* One field that is wrong, and what comes of it. */

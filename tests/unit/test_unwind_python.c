@@ -120,7 +120,7 @@ static const char *name_of(struct python *p, uint64_t object)
 		if (p->codes[i].object == object)
 			return p->codes[i].name;
 	r = interp_runtime_of(RUNTIME_PYTHON)
-		    ->read_code(&p->m, &p->r, object << ABI_INTERP_ADDRESS_SHIFT, &c);
+		    ->read_code(&p->m, &p->r, object << ABI_INTERP_ADDRESS_SHIFT, 0, &c);
 	if (r < 0)
 		return "(not a code object)";
 	assert_true(p->n_codes < MAX_CODES);

@@ -102,7 +102,7 @@ static int read_object(
 	int e = -EAGAIN;
 
 	for (int i = 0; e == -EAGAIN && i < MAX_CHANGES; i++)
-		e = r->runtime->read_code(&r->window.memory, &r->record, a->addr, ret);
+		e = r->runtime->read_code(&r->window.memory, &r->record, a->addr, a->context, ret);
 	if (e == 0 && ret->kernel_check != a->check) {
 		interp_code_done(ret);
 		return -ENOENT;
