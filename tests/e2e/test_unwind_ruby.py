@@ -124,11 +124,6 @@ def fault_of(chain):
     return None
 
 
-class Window(e2e.Window):
-    def read(self, query='&symbolize=lines'):
-        super().read(query)
-
-
 @e2e.needs_kernel
 class Truth(e2e.SampledPrograms):
     """All at once, each with a second thread at work and a third that sleeps."""
@@ -148,7 +143,7 @@ class Truth(e2e.SampledPrograms):
                 shutil.copy(STORY, f'{root}{STORY}')
             cls.loads[ruby] = e2e.Workload(*command(ruby), path, 'threads')
         cls.wait_for_tables()
-        cls.window = Window(cls.exporter)
+        cls.window = e2e.Window(cls.exporter)
         cls.window.wait_for('samples of each', lambda samples: min(cls.count(samples).values()) >= cls.least)
 
     @classmethod
@@ -245,6 +240,33 @@ class Truth(e2e.SampledPrograms):
         for ruby in self.found:
             said = subprocess.run([*command(ruby), '-e', 'puts "[ruby#{RUBY_VERSION[/^\\d+\\.\\d+/]}]"'], capture_output=True, text=True, check=True).stdout.strip()
             self.assertEqual({f.mapping for frames, _, _ in self.of(ruby) for f in frames if is_language(f)}, {said})
+
+
+@e2e.needs_kernel
+class Jit(e2e.SampledPrograms):
+    def test_with_yjit(self):
+        """Its code keeps no frame pointers, so that native frames end there. Those of the language are all there, in their order."""
+        ruby = next((r for r in rubies() if '/./' not in r and subprocess.run([r, '--yjit', '-e', '1'], capture_output=True).returncode == 0), None)
+        if not ruby:
+            self.skipTest('no Ruby with YJIT is here')
+        self.loads['yjit'] = load = e2e.Workload(ruby, '--yjit', '--yjit-call-threshold=2', STORY, 'threads')
+        self.wait_for_tables()
+        window = e2e.Window(self.exporter)
+        window.wait_for('samples', lambda samples: sum(v[0] for _, v, labels in samples if labels['pid'] == str(load.pid)) > 300)
+        faults, cuts, total, rooted = [], {}, 0, 0
+        for frames, (_, values, labels) in zip(window.frames, window.samples):
+            if labels['pid'] != str(load.pid):
+                continue
+            chain = [f for f in reversed(frames) if is_language(f)]
+            total += values[0]
+            cuts[labels['stack']] = cuts.get(labels['stack'], 0) + values[0]
+            rooted += values[0] * (bool(chain) and (chain[0].name.endswith('<main>') or short(chain[0]) in ('fiber{}', 'numbers', 'each', 'enum_for')))
+            fault = all(not f.name.startswith('[') for f in chain) and fault_of(chain)
+            if fault:
+                faults.append((*fault, [(f.name, f.line) for f in chain]))
+        print(f'\n{total} stacks: {cuts}, {rooted} with Ruby to its root', file=sys.stderr)
+        self.assertFalse(faults, f'{len(faults)} of {total}, such as {faults[:2]}')
+        self.assertGreater(rooted, 0.98 * total)
 
 
 if __name__ == '__main__':
