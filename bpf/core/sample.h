@@ -39,16 +39,19 @@ static __always_inline void count_steps(struct sampling *g)
 	sampling_count(g, ABI_COUNT_FRAMES_SIGNAL, w->by[UNWIND_BY_SIGNAL]);
 }
 
-/* Of a stack of n words with frames of a language; all kinds of rows are Python's so far. Its code objects go before it. */
+/* Of a stack of n words with frames of a language. Its code objects go before it. Counters of runtimes stand side by side. */
 static __always_inline void take_interp(struct sampling *g, __u32 n)
 {
 	const struct interp *in = &g->s->interp;
+	__u32 runtime = in->layout.kind == INTERP_RUBY, cut = in->cut;
 
 	record_of(g->s)->n_user = n;
 	codes_tell(g->s);
 	sampling_count(g, ABI_COUNT_FRAMES_INTERP, in->n_frames);
-	sampling_count(g, ABI_COUNT_INTERP_MISMATCHES_PYTHON, in->cut == ABI_CUT_INTERP_MISMATCH);
-	sampling_count(g, ABI_COUNT_INTERP_LOST_PYTHON, in->cut == ABI_CUT_INTERP_LOST);
+	if (RARE(cut == ABI_CUT_INTERP_MISMATCH))
+		sampling_count(g, ABI_COUNT_INTERP_MISMATCHES_PYTHON + runtime, 1);
+	if (RARE(cut == ABI_CUT_INTERP_LOST))
+		sampling_count(g, ABI_COUNT_INTERP_LOST_PYTHON + runtime, 1);
 	sampling_count(g, ABI_COUNT_INTERP_CODES, in->n_told);
 	sampling_count(g, ABI_COUNT_INTERP_CODES_LATER, in->n_untold);
 }

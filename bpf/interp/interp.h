@@ -82,9 +82,11 @@ UNWIND_FN int interp_state(struct walk *w, struct interp *in)
 	return in->thread ? 0 : r;
 }
 
-/* What ends the language's part before its end. */
-UNWIND_FN int interp_fail(struct interp *in, enum abi_cut why)
+/* What ends the language's part before its end: enum abi_cut. Verified once, by itself. */
+UNWIND_ALONE int interp_fail(struct interp *in, __u32 why)
 {
+	if (!in)
+		return 1;
 	/* What was read of this run is not where the chain says that it is. */
 	if (why == ABI_CUT_INTERP_MISMATCH)
 		in->n = in->again = 0;
@@ -117,7 +119,7 @@ UNWIND_ALONE int interp_begin(struct walk *w, struct interp *in)
 		w->has_interp = 0;
 	else if ((r = in->layout.kind == INTERP_RUBY ? interp_ruby_begin(w, in)
 						     : interp_python_begin(w, in)) != ABI_CUT_NONE)
-		interp_fail(in, (enum abi_cut)r);
+		interp_fail(in, (__u32)r);
 	return 0;
 }
 
@@ -197,7 +199,7 @@ UNWIND_FN int interp_read(struct walk *w, struct interp *in)
 		return interp_fail(in, ABI_CUT_DEPTH);
 	cut = interp_step(w, in);
 	if (cut != ABI_CUT_NONE)
-		return interp_fail(in, (enum abi_cut)cut);
+		return interp_fail(in, (__u32)cut);
 	if (in->state == INTERP_AHEAD)
 		return interp_keep(in);
 	if (in->is_again)
