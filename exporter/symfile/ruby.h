@@ -41,8 +41,6 @@ enum ruby_offset {
 	RUBY_CLASS_PATH,     /* from 3.4, the first version whose backtraces have it */
 	RUBY_CLASS_IS_NAMED, /* bit 0: permanent_classpath */
 	RUBY_CLASS_ATTACHED, /* of a singleton class: what it is the class of */
-	RUBY_VM_HEAP, /* rb_vm_t: the garbage collector's state, and in that the number of its runs; not known: they have no field */
-	RUBY_HEAP_RUNS,
 	N_RUBY_OFFSETS
 };
 _Static_assert((int)N_RUBY_OFFSETS <= RUNTIME_MAX_OFFSETS, "offsets fit the record");
@@ -52,7 +50,6 @@ enum ruby_address {
 	RUBY_EXEC_END,
 	RUBY_CORE, /* the function of the instructions, which that one calls: vm_exec_core; 0: not known. Code that Ruby makes is called from both */
 	RUBY_CORE_END,
-	RUBY_VM, /* ruby_current_vm_ptr; 0: the number of runs of the garbage collector is not known. While it stays no object has gone */
 	RUBY_SYMBOLS, /* ruby_global_symbols; 0: names of methods in C are not known */
 	N_RUBY_ADDRESSES
 };

@@ -245,15 +245,6 @@ static inline uint64_t ruby_state(struct ruby *p, uint64_t tp)
 	return 0;
 }
 
-/* How often its garbage collector has run. */
-static inline uint64_t ruby_gc_runs(struct ruby *p)
-{
-	uint64_t vm = ruby_word(p, p->r.addresses[RUBY_VM] + p->m.bias);
-
-	return ruby_word(
-		p, ruby_word(p, vm + p->r.offsets[RUBY_VM_HEAP]) + p->r.offsets[RUBY_HEAP_RUNS]);
-}
-
 /* What the frame's method is: that of the outermost block, or of the first one that is a method. */
 static inline uint64_t ruby_method_of(struct ruby *p, uint64_t env)
 {

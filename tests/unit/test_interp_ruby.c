@@ -200,17 +200,15 @@ static void check_stop(struct ruby *p, struct unwind_tables *t, struct counts *n
 	_cleanup_free_ char *line = NULL;
 	char *lines[MAX_RUBY_FRAMES];
 	struct user_regs_struct regs;
-	unsigned n_lines = 0, n_runs = 0;
+	unsigned n_lines = 0;
 	size_t cap = 0;
 	uint64_t ec;
 	pid_t tid;
 
 	while (getline(&line, &cap, p->out) > 0 && line[0] == 'F')
 		lines[n_lines++] = xstrdup(line);
-	assert_int_equal(sscanf(line, ". %u", &n_runs), 1);
+	assert_string_equal(line, ".\n");
 	tid = find_waiting(p);
-	assert_in_range(
-		ruby_gc_runs(p), n_runs, n_runs + 1); /* what it says of them makes objects */
 	assert_true(ruby_thread_stop(tid, &regs));
 	ec = ruby_state(p, regs.fs_base);
 	assert_int_not_equal(ec, 0);

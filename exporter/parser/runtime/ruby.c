@@ -15,9 +15,6 @@ enum symbol {
 	GLOBAL_STATE, /* up to 2.7 */
 	SYMBOLS,
 	EXEC,
-	VM,
-	GC_COUNT,
-	OBJSPACE,
 	N_SYMBOLS
 };
 
@@ -39,9 +36,6 @@ static void find_symbols(struct ruby *r)
 		[GLOBAL_STATE] = {.name = "ruby_current_execution_context_ptr"},
 		[SYMBOLS] = {.name = "ruby_global_symbols"},
 		[EXEC] = {.name = "rb_vm_exec"},
-		[VM] = {.name = "ruby_current_vm_ptr"},
-		[GC_COUNT] = {.name = "rb_gc_count"},
-		[OBJSPACE] = {.name = "rb_gc_get_objspace"},
 	};
 
 	memcpy(r->symbols, wanted, sizeof(wanted));
@@ -123,16 +117,10 @@ static bool find_interpreter(struct ruby *r)
 /* What frames can do without. */
 static void find_more(struct ruby *r)
 {
-	struct ruby_gc_runs gc = {.vm = r->symbols[VM].addr};
-	uint64_t *addresses = r->ret->addresses;
+	uint64_t *symbols = &r->ret->addresses[RUBY_SYMBOLS];
 
-	if (!addresses[RUBY_SYMBOLS])
-		addresses[RUBY_SYMBOLS] = ruby_find_symbols(r->image, r->symbols[NAME_OF_ID].addr);
-	if (!ruby_find_gc_runs(r->image, r->symbols[GC_COUNT].addr, r->symbols[OBJSPACE].addr, &gc))
-		return;
-	addresses[RUBY_VM] = gc.vm;
-	r->ret->offsets[RUBY_VM_HEAP] = gc.heap;
-	r->ret->offsets[RUBY_HEAP_RUNS] = gc.runs;
+	if (!*symbols)
+		*symbols = ruby_find_symbols(r->image, r->symbols[NAME_OF_ID].addr);
 }
 
 bool ruby_detect(const struct elf_file *f, struct runtime_record *ret)

@@ -25,15 +25,3 @@ bool ruby_find_interpreter(const struct elf_image *image, struct ruby_interprete
  * structure, the number of symbols, and load the list of names behind it. 0: the code is another.
  */
 uint64_t ruby_find_symbols(const struct elf_image *image, uint64_t vaddr);
-
-/*
- * Where the number of the garbage collector's runs is, from rb_gc_count at `vaddr`: from the VM's pointer at `vm` over the pointer at `heap` of
- * what that leads to, at `runs`. rb_gc_get_objspace, which it calls from 3.4 on, is at `objspace`; 0: it is not there. False: the code is another.
- */
-struct ruby_gc_runs {
-	uint64_t
-		vm; /* in: of its symbol, 0: it has none; out: an address too where the code says it */
-	uint16_t heap, runs;
-};
-bool ruby_find_gc_runs(
-	const struct elf_image *image, uint64_t vaddr, uint64_t objspace, struct ruby_gc_runs *ret);

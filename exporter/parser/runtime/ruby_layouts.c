@@ -23,10 +23,8 @@
 	[RUBY_STR_EMBEDDED] = embedded, [RUBY_STR_POINTER] = 24, [RUBY_ARRAY_EMBEDDED] = 16, \
 	[RUBY_ARRAY_POINTER] = 32, [RUBY_METHOD_DEFINITION] = 16, [RUBY_METHOD_OWNER] = 32,  \
 	[RUBY_DEFINITION_ID] = 32
-#define CLASS(path, is_named, attached)                                                 \
-	[RUBY_CLASS_PATH] = path, [RUBY_CLASS_IS_NAMED] = is_named,                     \
-	[RUBY_CLASS_ATTACHED] = attached, /* those that move between patch releases: */ \
-		[RUBY_VM_HEAP] = NO, [RUBY_HEAP_RUNS] = NO
+#define CLASS(path, is_named, attached) \
+	[RUBY_CLASS_PATH] = path, [RUBY_CLASS_IS_NAMED] = is_named, [RUBY_CLASS_ATTACHED] = attached
 
 static const struct ruby_layout layouts[] = {
 	{2, 5,

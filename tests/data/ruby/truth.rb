@@ -1,7 +1,7 @@
 # What a Ruby says of the stack that it stops in, for tests/unit/test_interp_ruby.c. Ruby 2.5 and later.
 #
 # F line =label =path  a frame, leaf first (text in hexadecimal); those of methods in C have the line of their caller
-# . number             that is all of them: the thread waits to read a byte. So often has the garbage collector run
+# .                    that is all of them: the thread waits to read a byte
 #
 # "end" is the last line. Stacks are made from chance: each form calls the next one in a way of its own.
 $stdout.sync = true
@@ -19,7 +19,7 @@ end
 def say(locations)
   out = +''
   locations.each { |l| out << "F #{l.lineno} #{hex(l.label)} #{hex(l.path)}\n" }
-  $stdout.syswrite(out << ". #{GC.count}\n")
+  $stdout.syswrite(out << ".\n")
 end
 
 def leaf
