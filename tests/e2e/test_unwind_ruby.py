@@ -269,5 +269,77 @@ class Jit(e2e.SampledPrograms):
         self.assertGreater(rooted, 0.98 * total)
 
 
+BRIEF = """
+def brief_leaf(n)
+  x = 1
+  n.times { |i| x = (x * 31 + i) & 0xffff }
+end
+def brief = brief_leaf(2000)
+brief while Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID) < 0.2
+"""
+
+
+@e2e.needs_kernel
+class Brief(e2e.SampledPrograms):
+    def test_programs_of_200_ms(self):
+        ruby = next((r for r in rubies() if '/./' not in r), None)
+        if not ruby:
+            self.skipTest('no Ruby is here')
+        program = (ruby, '--disable-gems', '-e', BRIEF)
+        subprocess.run(program, check=True)
+        self.wait_for_tables()
+        window, pids, seconds = e2e.Window(self.exporter), set(), 0
+        for _ in range(30):
+            p = subprocess.Popen(program)
+            pids.add(str(p.pid))
+            used = os.wait4(p.pid, 0)[2]
+            p.returncode = 0
+            seconds += used.ru_utime + used.ru_stime
+        window.read_until_now()
+        frames = named = leaves = 0
+        for stack, (_, values, labels) in zip(window.frames, window.samples):
+            if labels['pid'] in pids:
+                found = [f for f in stack if is_language(f)]
+                frames += len(found) * values[0]
+                named += sum(not f.name.startswith('[') for f in found) * values[0]
+                leaves += values[0] * any(short(f).startswith('brief_leaf') for f in found)
+        print(f'\n{len(pids)} programs, {seconds:.1f} s of CPU: {frames} frames, {100 * named / max(1, frames):.2f} % named, {leaves} samples in the loop', file=sys.stderr)
+        self.assertGreaterEqual(named, 0.9 * frames)
+        self.assertGreater(leaves, 0.5 * seconds * self.hz)
+
+
+@e2e.needs_kernel
+class Children(e2e.SampledPrograms):
+    def test_forked_and_in_ractors(self):
+        """A child has its parent's row from its first moment on; each ractor has threads of its own."""
+        ruby = next((r for r in rubies() if '/./' not in r), None)
+        if not ruby:
+            self.skipTest('no Ruby is here')
+        forks = self.write('forks.rb', 'def child_spin\n  t = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 0.3\n  1 while Process.clock_gettime(Process::CLOCK_MONOTONIC) < t\nend\n'
+                                       'loop { Process.wait(fork { child_spin }) }\n')
+        ractors = self.write('ractors.rb', 'def ractor_spin\n  x = 0\n  x += 1 while x < 100_000\nend\nr = 2.times.map { Ractor.new { loop { ractor_spin } } }\nr.each(&:take)\n')
+        self.loads['forks'] = e2e.Workload(ruby, forks)
+        self.loads['ractors'] = load = e2e.Workload(ruby, '-W0', ractors)
+        self.wait_for_tables()
+        window = e2e.Window(self.exporter)
+        counts = {}
+
+        def count(samples):
+            counts.update(dict.fromkeys(('forks', 'ractors'), (0, 0, 0)))
+            for frames, (_, values, labels) in zip(window.frames, samples):
+                names = [short(f) for f in frames if is_language(f)]
+                what = 'ractors' if labels['pid'] == str(load.pid) else 'forks'
+                if labels.get('executable') == os.path.realpath(ruby):
+                    n, whole, right = counts[what]
+                    spins = ('ractor_spin' if what == 'ractors' else 'child_spin') in names
+                    counts[what] = n + values[0], whole + values[0] * (labels['stack'] == 'complete'), right + values[0] * spins
+            return min(n for n, _, _ in counts.values()) > 300
+        window.wait_for('samples of both', count, timeout=60)
+        print(f'\n{counts}', file=sys.stderr)
+        for what, (n, whole, right) in counts.items():
+            self.assertGreaterEqual(whole, 0.98 * n, what)
+            self.assertGreaterEqual(right, 0.9 * n, what)  # the rest makes children
+
+
 if __name__ == '__main__':
     unittest.main()
