@@ -341,5 +341,43 @@ class Children(e2e.SampledPrograms):
             self.assertGreaterEqual(right, 0.9 * n, what)  # the rest makes children
 
 
+def changed_library(ruby, folder):
+    """A copy of libruby, beside which `ruby` runs, that says it is Ruby 9, with a build id of its own; None where it has none or does not say its version."""
+    found = re.search(r'(libruby\S*) => (\S+)', subprocess.run(['ldd', ruby], capture_output=True, text=True).stdout)
+    if not found:
+        return None
+    with open(found[2], 'rb') as f:
+        data = f.read()
+    version = subprocess.run([ruby, '-e', 'print RUBY_VERSION'], capture_output=True, check=True).stdout
+    build_id = re.search(r'Build ID: ([0-9a-f]+)', subprocess.run(['readelf', '-n', found[2]], capture_output=True, text=True).stdout)
+    if not build_id or data.count(b'\0' + version + b'\0') != 1:
+        return None
+    old = bytes.fromhex(build_id[1])
+    data = data.replace(b'\0' + version + b'\0', b'\0' + b'9' + version[1:] + b'\0').replace(old, bytes(b ^ 0xff for b in old))
+    with open(f'{folder}/{found[1]}', 'wb') as f:
+        f.write(data)
+    return f'{folder}/{found[1]}'
+
+
+@e2e.needs_kernel
+class Refused(e2e.SampledPrograms):
+    def test_a_version_that_is_not_known(self):
+        ruby = next((r for r in rubies() if '/./' not in r), None)
+        library = ruby and changed_library(ruby, self.dir)
+        if not library:
+            self.skipTest('no Ruby with a library that says its version is here')
+        os.chmod(library, 0o755)
+        self.loads['refused'] = load = e2e.Workload(ruby, '--disable-gems', '-e', 'def spin = loop { }\nspin', env={**os.environ, 'LD_LIBRARY_PATH': self.dir})
+        count = 'sonde_interp_refused_total{runtime="ruby",reason="unknown_version"}'
+        e2e.wait_for('a process that is refused', lambda: self.exporter.metrics()[count] == 1, interval=0.05)
+        e2e.wait_for('the refusal in the log', lambda: f'{library}: ruby 9.' in self.exporter.output(), timeout=5)
+        self.wait_for_tables()
+        window = e2e.Window(self.exporter)
+        window.wait_for('samples', lambda samples: sum(v[0] for _, v, labels in samples if labels['pid'] == str(load.pid)) > 50)
+        stacks = [f for f, (_, _, labels) in zip(window.frames, window.samples) if labels['pid'] == str(load.pid)]
+        self.assertFalse([f for frames in stacks for f in frames if f.mapping.startswith('[ruby')])
+        self.assertTrue(all(any(f.mapping == library for f in frames) for frames in stacks))
+
+
 if __name__ == '__main__':
     unittest.main()
