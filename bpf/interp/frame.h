@@ -8,7 +8,7 @@
 #include "bpf/unwind/walk.h"
 
 enum interp_state {
-	INTERP_DONE, /* nothing is left of the chain, or what is left cannot be read */
+	INTERP_DONE, /* nothing is left of the chain but what goes to the root's end, or what is left cannot be read */
 	INTERP_AHEAD, /* reading the next run into the buffer, to learn where it was entered from C */
 	INTERP_WAIT,  /* for the native frame that its mark lies in */
 	INTERP_FLUSH, /* handing out the run */

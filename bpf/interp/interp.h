@@ -134,8 +134,7 @@ UNWIND_FN bool interp_is_eval(const struct walk *w, const struct interp *in)
 /* The run that was read ahead belongs to the native frame that is left: now it is handed out. */
 UNWIND_FN bool interp_is_due(struct interp *in)
 {
-	bool is_due = in->is_eval || (in->mark >= in->low && in->mark < in->high) ||
-		      in->mark == INTERP_RUBY_NO_ENTRY;
+	bool is_due = in->is_eval || (in->mark >= in->low && in->mark < in->high);
 
 	in->is_eval = 0;
 	if (is_due)
@@ -170,6 +169,12 @@ UNWIND_FN int interp_keep(struct interp *in)
 	in->word = 0;
 	if (!in->entry)
 		return 0;
+	if (in->entry == INTERP_RUBY_NO_ENTRY) {
+		in->state = INTERP_DONE;
+		if (in->is_eval && !in->cut)
+			in->cut = ABI_CUT_INTERP_MISMATCH;
+		return 1;
+	}
 	in->mark = in->entry;
 	in->state = INTERP_WAIT;
 	return !interp_is_due(in);

@@ -20,7 +20,7 @@ enum {
 	INTERP_RUBY_LOCAL = 0x2,	 /* the environment is none of a block … */
 	INTERP_RUBY_BLOCK_METHOD = 0x40, /* … or of one that is a method */
 	INTERP_RUBY_ENV_TAG = 3,
-	/* Marks that are no place on a stack: the native frame's code tells; nothing native is waited for. */
+	/* Marks that are no place on a stack: the native frame's code tells; the run goes to the root's end. */
 	INTERP_RUBY_ENTRY = 1,
 	INTERP_RUBY_NO_ENTRY = 2,
 	INTERP_RUBY_MAX_WORDS = 1 << 24, /* of a stack; 2^17 as it comes */
@@ -102,7 +102,7 @@ UNWIND_ALONE int interp_ruby(struct walk *w, struct interp *in)
 	pc = interp_field(in, l->frame_position);
 	object = interp_field(in, l->frame_code);
 	position = (__u32)(pc / INTERP_RUBY_WORD_BYTES % ABI_INTERP_AT_START);
-	/* A fiber may begin with a block in C, so that its last methods are in C alone. */
+	/* A fiber may begin with a block in C, so that its outermost methods are in C alone. */
 	if (flags & INTERP_RUBY_FINISH)
 		in->entry = INTERP_RUBY_ENTRY;
 	else if (!in->next)

@@ -165,14 +165,19 @@ static void fold(struct ruby *p, struct ruby_stack *s)
 	s->n = n;
 }
 
-/* NULL: both kinds of frames lie where they belong: Ruby's as in the chain, each run of them leafward of its native frame. */
+/*
+ * NULL: both kinds of frames lie where they belong: Ruby's as in the chain, each run of them leafward of its native frame. Methods in C that
+ * nobody entered the interpreter for, as a fiber may begin with, are the last of all.
+ */
 static const char *check_mixed(const struct ruby_stack *s, const uint64_t *words, unsigned n)
 {
-	bool is_finish = false;
+	bool is_finish = false, is_last = false;
 	unsigned k = 0;
 
 	for (unsigned i = 0; i < n; i++) {
 		if (ABI_FRAME_KIND(words[i]) != ABI_FRAME_INTERP) {
+			if (is_last)
+				return "a native frame behind the last methods in C";
 			if (is_finish != ruby_is_exec(words[i]))
 				return is_finish ? "a run without its native frame"
 						 : "an entry without a run";
@@ -184,8 +189,10 @@ static const char *check_mixed(const struct ruby_stack *s, const uint64_t *words
 				s->frames[k].object >> ABI_INTERP_ADDRESS_SHIFT ||
 			ABI_INTERP_POSITION(words[i]) != s->frames[k].position)
 			return "another frame than the chain has";
-		/* Behind the last entry may be methods in C alone. */
-		is_finish = (is_finish && s->frames[k].is_last) || s->frames[k].is_finish;
+		if (is_finish)
+			return "a run without its native frame";
+		is_finish = s->frames[k].is_finish;
+		is_last = s->frames[k].is_last;
 		k++;
 	}
 	return k == s->n ? NULL : "fewer frames than the chain has";

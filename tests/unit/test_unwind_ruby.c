@@ -231,7 +231,11 @@ static void test_runs(void **state)
 		{"the leaf is C code that a method calls", "nnxn", "cbB", "nncbBxn"},
 		{"entered for a block in C", "nxnxn", "DbB", "nxnbBxn"},
 		{"blocks in C between", "nxnnxn", "BcdcbB", "nBxnnccbBxn"},
-		{"a fiber that begins with methods in C", "nxnn", "bBcc", "nbBccxnn"},
+		{"a fiber that begins with methods in C", "nxnn", "bBcc", "nbBxnncc"},
+		{"one that has nothing else", "nnn", "cc", "nnncc"},
+		{"one that begins with nothing that is shown", "nxn", "bBd", "nbBxn"},
+		{"an entry behind the last one", "nxnxn", "bBcc", "nbBxnxncc!12"},
+		{"an entry at once, with methods in C alone", "xn", "cc", "xncc!12"},
 		{"a thread without frames", "nnn", "", "nnn"},
 		{"an entry that has no frame yet", "nxn", "", "nxn!12"},
 		{"an entry that was left", "nn", "bB", "nnbB!12"},
@@ -262,6 +266,13 @@ static void test_long_run(void **state)
 	lay(frames);
 	walk(&s, &layout_33, "nxn");
 	snprintf(expected, sizeof(expected), "n%sxn", frames);
+	check(&s, frames, expected);
+	/* One that nobody entered is as long. */
+	memset(frames, 'c', N);
+	frames[N] = 0;
+	lay(frames);
+	walk(&s, &layout_33, "nnn");
+	snprintf(expected, sizeof(expected), "nnn%s", frames);
 	check(&s, frames, expected);
 }
 

@@ -26,6 +26,13 @@ def leaf
   say(caller_locations(0)); $stdin.sysread(1)
 end
 
+# A fiber of methods in C alone, which say nothing themselves.
+def leaf_in_c
+  each = RUBY_VERSION.to_f < 3.4 ? 'each' : 'Enumerator#each'
+  $stdout.syswrite("F 0 #{hex(each)} =\n.\n")
+  $stdin.each_byte.next
+end
+
 class Shape
   include Comparable
   attr_reader :n
@@ -202,6 +209,7 @@ class Form
     ->(n) { long(n, chance(LINES / 7) * 7) },
     ->(n) { Fiber.new { step(n) }.resume },
     ->(n) { Enumerator.new { |y| y << step(n) }.next },
+    ->(n) { leaf_in_c },
     ->(n) { Thread.new { step(n) }.join },
     ->(n) { RubyVM::InstructionSequence.compile("Form.step(#{n})", 'compiled.rb', '/compiled.rb', 5).eval },
   ].freeze
