@@ -59,8 +59,10 @@ UNWIND_ALONE int interp_ruby_begin(struct walk *w, struct interp *in)
 		unwind_read_user(w, in->bytes, n, in->thread + l->thread_from))
 		return ABI_CUT_INTERP_LOST;
 	r = interp_ruby_is_ours(w, in);
-	if (r <= 0)
+	if (r <= 0) {
+		w->has_interp = r < 0; /* another's frames say nothing of this stack */
 		return r < 0 ? ABI_CUT_INTERP_LOST : ABI_CUT_NONE;
+	}
 	stack = interp_field(in, l->thread_stack);
 	words = interp_field(in, l->thread_stack_words);
 	in->ahead = interp_field(in, l->thread_frame);

@@ -336,6 +336,8 @@ static void test_whose_state(void **state)
 	put(STATE_AT + 0x100 + 72, TP + 0x1000);
 	walk(&s, &l, "nn");
 	check(&s, "bB", "nn");
+	walk(&s, &l, "nxn"); /* whose frames they are is not known */
+	check(&s, "bB", "nxn");
 	put(STATE_AT + 48, 0x10);
 	walk(&s, &l, "nn");
 	check(&s, "bB", "nn!11");
