@@ -53,7 +53,7 @@ static long context_turn(__u32 i, struct code_telling *t)
 		ABI_INTERP_OBJECT(t->word) << ABI_INTERP_ADDRESS_SHIFT, &t->context);
 }
 
-/* To the ring: 0, or negative when it had no room. */
+/* To the ring: 0, or negative when it had no room, or what the object ran for is to be looked for in the next sample. */
 static __always_inline long code_tell(
 	struct code_telling *t, const struct code_key *key, __u64 check)
 {
@@ -69,9 +69,12 @@ static __always_inline long code_tell(
 		.check = check};
 
 	t->context = 0;
-	if (t->s->interp.layout.has_context) {
+	/* A method in C has its class itself. */
+	if (t->s->interp.layout.has_context && ABI_INTERP_POSITION(t->word) != ABI_INTERP_BEYOND) {
 		interp_ruby_look(&t->s->interp);
-		bpf_loop(INTERP_RUBY_MAX_LOOKS, context_turn, t, 0);
+		bpf_loop(INTERP_RUBY_MAX_LOOKS + 1, context_turn, t, 0);
+		if (interp_ruby_looked_all(&t->s->interp))
+			return -1;
 		code.context = t->context;
 	}
 
@@ -125,7 +128,8 @@ UNWIND_ALONE int codes_tell(struct scratch *s)
 	if (!s)
 		return 0;
 	t.now_ns = record_of(s)->time_ns;
-	s->interp.n_told = s->interp.n_untold = s->interp.n_looked = 0;
+	s->interp.n_told = s->interp.n_untold = 0;
+	interp_ruby_look_begin(&s->interp);
 	group = record_of(s)->cpu / ABI_CPUS_PER_RING;
 	t.ring = bpf_map_lookup_elem(&rings, &group);
 	if (!t.ring)

@@ -25,7 +25,8 @@ enum {
 	INTERP_RUBY_NO_ENTRY = 2,
 	INTERP_RUBY_MAX_WORDS = 1 << 24, /* of a stack; 2^17 as it comes */
 	INTERP_RUBY_WORD_BYTES = 8,
-	INTERP_RUBY_MAX_LOOKS = 2048, /* for methods, a stack */
+	INTERP_RUBY_MAX_LOOKS =
+		2 * ABI_MAX_STEPS, /* for methods, a stack: at its frames, and around them */
 };
 
 /* Up to 2.7 the state is that of whichever thread runs: of this one? Negative: it cannot be read. */
@@ -121,11 +122,25 @@ UNWIND_ALONE int interp_ruby(struct walk *w, struct interp *in)
 	return ABI_CUT_NONE;
 }
 
-/* A method is looked for by turns: the frame of the object, then the environments around its own. */
-UNWIND_FN void interp_ruby_look(struct interp *in)
+/*
+ * Methods are looked for by turns, in the order of the stack's words: the frame of the object, from where the one before was found; then the
+ * environments around its own.
+ */
+UNWIND_FN void interp_ruby_look_begin(struct interp *in)
 {
 	in->at = in->first;
+	in->n_looked = 0;
+}
+
+UNWIND_FN void interp_ruby_look(struct interp *in)
+{
 	in->next = 0; /* the environment, once the frame is found */
+}
+
+/* Behind the last turn: was there no room for more? Then it is not known whether there is a method. */
+UNWIND_FN bool interp_ruby_looked_all(const struct interp *in)
+{
+	return in->n_looked > INTERP_RUBY_MAX_LOOKS;
 }
 
 /* 1: that was the last turn. *ret is written when there is a method. */

@@ -102,7 +102,7 @@ static void check_told(struct ruby *p, const struct ruby_frame *f, const struct 
 	assert_int_equal(host_interp.check, c->kernel_check);
 	if (f->is_c)
 		return;
-	host_interp.n_looked = 0;
+	interp_ruby_look_begin(&host_interp);
 	interp_ruby_look(&host_interp);
 	while (!interp_ruby_look_turn(&w, &host_interp, f->object, &context))
 		;

@@ -388,18 +388,22 @@ static void test_check(void **state)
 	assert_int_equal(check_of(1, false), 0);
 }
 
-/* The word that leads to the method of frame k's object; 0: none is found. */
-static uint64_t method_of(unsigned k)
+/* The word that leads to the method of frame k's object, from where the one before was found; 0: none is found. */
+static uint64_t next_method_of(unsigned k)
 {
 	struct walk w = {0};
 	__u64 found = 0;
 
-	host_interp.n_looked = 0;
 	interp_ruby_look(&host_interp);
 	while (!interp_ruby_look_turn(&w, &host_interp, object_at(k), &found))
 		;
-	assert_true(host_interp.n_looked <= INTERP_RUBY_MAX_LOOKS + 1);
 	return found;
+}
+
+static uint64_t method_of(unsigned k)
+{
+	interp_ruby_look_begin(&host_interp);
+	return next_method_of(k);
 }
 
 static void test_methods(void **state)
@@ -423,13 +427,41 @@ static void test_methods(void **state)
 	assert_int_equal(method_of(2), object_at(2));
 	assert_int_equal(method_of(4), object_at(4));
 	assert_int_equal(method_of(7), 0);
+	assert_false(interp_ruby_looked_all(&host_interp));
 	/* environments in a ring, of nothing, and none */
 	put(env_at(1) - 8, env_at(0));
 	assert_int_equal(method_of(0), 0);
+	assert_true(interp_ruby_looked_all(&host_interp));
 	put(env_at(1) - 8, 0x10);
 	assert_int_equal(method_of(0), 0);
 	put(env_at(1) - 8, 0);
 	assert_int_equal(method_of(0), 0);
+	assert_false(interp_ruby_looked_all(&host_interp));
+}
+
+/* A stack's frames are looked at once, as many objects of it as there are; what there was no room for is not said to have no method. */
+static void test_methods_of_a_stack(void **state)
+{
+	enum { N = 350 };
+	char frames[N + 1];
+	static struct stack s;
+
+	(void)state;
+	memset(frames, 'b', N);
+	frames[N - 1] = 'B';
+	frames[N] = 0;
+	lay(frames);
+	walk(&s, &layout_33, "nxn");
+	interp_ruby_look_begin(&host_interp);
+	for (unsigned k = 0; k < N; k += 1 + k % 3)
+		assert_int_equal(next_method_of(k), object_at(k));
+	assert_true(host_interp.n_looked <= 2 * N);
+	interp_ruby_look_begin(&host_interp);
+	host_interp.n_looked = INTERP_RUBY_MAX_LOOKS - 2;
+	assert_int_equal(next_method_of(0), object_at(0));
+	assert_false(interp_ruby_looked_all(&host_interp));
+	assert_int_equal(next_method_of(1), 0);
+	assert_true(interp_ruby_looked_all(&host_interp));
 }
 
 int main(void)
@@ -442,6 +474,7 @@ int main(void)
 		cmocka_unit_test(test_whose_state),
 		cmocka_unit_test(test_check),
 		cmocka_unit_test(test_methods),
+		cmocka_unit_test(test_methods_of_a_stack),
 	};
 
 	return cmocka_run_group_tests_name("unwind_ruby", tests, NULL, NULL);
