@@ -24,8 +24,16 @@ enum ruby_sequence_type {
 	SEQUENCE_PLAIN,
 };
 
-/* In an rb_method_definition_t: the type in the low bits of its first word, then by type what it does, first the sequence if it has one. */
-enum { DEFINITION_TYPE_MASK = 15, DEFINITION_CODE_AT = 8 };
+/* In an rb_method_definition_t: the type in the low bits of its first word, then by type what it does: for `def` its sequence and its place. */
+enum { DEFINITION_TYPE_MASK = 15, DEFINITION_CODE_AT = 8, DEFINITION_PLACE_AT = 16 };
+
+/* An rb_cref_t, the class that code stands in: its flags, the class, the place around it. */
+enum {
+	PLACE_IS_OF_BLOCK = 1 << 17, /* what class_eval and its like run (CREF_FL_PUSHED_BY_EVAL) */
+	PLACE_IS_OF_OBJECT = 1 << 19, /* CREF_FL_SINGLETON */
+	PLACE_CLASS_AT = 16,
+	PLACE_NEXT_AT = 24,
+};
 
 enum { CLASS_IS_SINGLETON = 1 << 13 }; /* from 3.4 on */
 
@@ -75,6 +83,7 @@ int ruby_read_method(const struct interp_memory *m, const struct runtime_record 
 		.id = ruby_pointer(&definition, r->offsets[RUBY_DEFINITION_ID]),
 		.type = ruby_field(&definition, 0, 4) & DEFINITION_TYPE_MASK,
 		.code = ruby_pointer(&definition, DEFINITION_CODE_AT),
+		.place = ruby_pointer(&definition, DEFINITION_PLACE_AT),
 	};
 	ret->check = interp_check_add(0, ret->definition_at);
 	for (uint32_t off = 0; off < INTERP_RUBY_DEFINITION_BYTES; off += RUBY_POINTER_BYTES)
@@ -95,6 +104,11 @@ static int read_class(const struct interp_memory *m, const struct runtime_record
 		return error;
 	type = ruby_type_of(ret);
 	return type == RUBY_T_CLASS || type == RUBY_T_MODULE ? 0 : -ENOENT;
+}
+
+static bool is_singleton(const struct ruby_head *class)
+{
+	return ruby_type_of(class) == RUBY_T_CLASS && ruby_pointer(class, 0) & CLASS_IS_SINGLETON;
 }
 
 /* Both, within the bound of a name. */
@@ -118,8 +132,7 @@ static int read_class_prefix(
 	struct ruby_head h;
 	int error = read_class(m, r, at, &h);
 
-	if (error == 0 && ruby_type_of(&h) == RUBY_T_CLASS &&
-		ruby_pointer(&h, 0) & CLASS_IS_SINGLETON) {
+	if (error == 0 && is_singleton(&h)) {
 		separator = ".";
 		/* Of an object that is no class, it has no name. */
 		error = read_class(m, r, ruby_pointer(&h, r->offsets[RUBY_CLASS_ATTACHED]), &h);
@@ -155,11 +168,43 @@ int ruby_read_method_name(const struct interp_memory *m, const struct runtime_re
 	return error < 0 ? error : read_qualified(m, r, method->owner, name, ret);
 }
 
-/* Is that the method of a sequence, or of a block in it? The frame that it was found in is over, and another one may lie there now. */
-static bool is_method_of(const struct ruby_method *method, const struct ruby_sequence *s)
+/* The class of a place and the place around that; -ENOENT: it is none that belongs to one class. */
+static int read_place(
+	const struct interp_memory *m, uint64_t at, uint64_t *ret_class, uint64_t *ret_next)
 {
-	return method->type == RUBY_METHOD_OF_CODE ? method->code == s->at
-						   : method->type == RUBY_METHOD_OF_BLOCK;
+	struct ruby_head h;
+	int error = ruby_read_object(m, RUBY_T_CREF, at, PLACE_NEXT_AT + RUBY_POINTER_BYTES, &h);
+
+	if (error == 0 && ruby_pointer(&h, 0) & (PLACE_IS_OF_BLOCK | PLACE_IS_OF_OBJECT))
+		error = -ENOENT;
+	*ret_class = error < 0 ? 0 : ruby_pointer(&h, PLACE_CLASS_AT);
+	*ret_next = error < 0 ? 0 : ruby_pointer(&h, PLACE_NEXT_AT);
+	return error;
+}
+
+/*
+ * A sequence has one name, but may run for methods of many classes: `def` in a block of class_eval, Class.new or Struct.new, or for whichever
+ * object. 0: the owner is the class that `def` stands in, or the class's own (`def self.x`, `class << self`). -ENOENT: it may have others.
+ */
+static int check_only_owner(const struct interp_memory *m, const struct runtime_record *r,
+	const struct ruby_method *method)
+{
+	uint64_t place, around, next, attached;
+	struct ruby_head h;
+	int error = read_place(m, method->place, &place, &next);
+
+	if (error == 0)
+		error = read_class(m, r, method->owner, &h);
+	if (error < 0)
+		return error;
+	if (!is_singleton(&h))
+		return place == method->owner ? 0 : -ENOENT;
+	attached = ruby_pointer(&h, r->offsets[RUBY_CLASS_ATTACHED]);
+	if (place == method->owner) {
+		error = read_place(m, next, &around, &next);
+		return error < 0 ? error : around == attached ? 0 : -ENOENT;
+	}
+	return place == attached ? 0 : -ENOENT;
 }
 
 /* The class that `context` leads to: a method, or what holds one beside variables of a frame (svar). 0: none. */
@@ -176,7 +221,12 @@ static int read_owner(const struct interp_memory *m, const struct runtime_record
 		context = ruby_pointer(&h, SVAR_METHOD_AT);
 	if (context && (error == 0 || error == -ENOENT))
 		error = ruby_read_method(m, r, context, &found);
-	*ret = error == 0 && is_method_of(&found, s) ? found.owner : 0;
+	/* The frame that it was found in is over, and another one may lie there now. */
+	if (error == 0 && (found.type != RUBY_METHOD_OF_CODE || found.code != s->at))
+		error = -ENOENT;
+	if (error == 0)
+		error = check_only_owner(m, r, &found);
+	*ret = error == 0 ? found.owner : 0;
 	return error == -ENOENT ? 0 : error; /* the place of a class, outside of methods */
 }
 

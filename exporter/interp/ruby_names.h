@@ -25,8 +25,8 @@ bool ruby_is_part(const struct runtime_record *r, const struct ruby_sequence *s)
 /* The kernel half takes words from there on in a sequence's body, and in a method's definition. */
 enum { RUBY_CHECK_FROM = 8 };
 
-/* Of those that run sequences (method.h: rb_method_type_t). */
-enum ruby_method_type { RUBY_METHOD_OF_CODE = 0, RUBY_METHOD_OF_BLOCK = 4 };
+/* Of rb_method_type_t (method.h): it runs a sequence that `def` has. */
+enum { RUBY_METHOD_OF_CODE = 0 };
 
 /* A method, whatever it is written in. */
 struct ruby_method {
@@ -34,8 +34,9 @@ struct ruby_method {
 	uint64_t owner; /* its class or module */
 	uint64_t id;	/* the name under which it was defined */
 	uint64_t check; /* as the kernel half has it */
-	uint64_t type;	/* enum ruby_method_type */
-	uint64_t code;	/* RUBY_METHOD_OF_CODE: its sequence */
+	uint64_t type;	/* RUBY_METHOD_OF_CODE, or another */
+	uint64_t code;	/* RUBY_METHOD_OF_CODE: its sequence, … */
+	uint64_t place; /* … and the class that the text of `def` stands in (cref) */
 };
 int ruby_read_method(const struct interp_memory *m, const struct runtime_record *r, uint64_t at,
 	struct ruby_method *ret);

@@ -20,6 +20,19 @@ struct counts {
 	unsigned n_stops, n_frames, n_c, n_lines, n_exec, n_deepest;
 };
 
+/* Methods of truth.rb whose text is that of many classes' methods: they are shown without one. */
+static void take_class_of(char *name)
+{
+	static const char *const many[] = {
+		"in_struct", "in_anonymous", "in_block", "of_each", "make"};
+	char *dot = strrchr(name, '.'), *hash = strrchr(name, '#'), *in = strstr(name, " in "),
+	     *method = MAX(dot, hash), *class = in ? in + strlen(" in ") : name;
+
+	for (size_t i = 0; method && i < ARRAY_SIZE(many); i++)
+		if (strcmp(method + 1, many[i]) == 0)
+			memmove(class, method + 1, strlen(method + 1) + 1);
+}
+
 static void check_hex(const char *hex, const char *text, const char *what)
 {
 	size_t n = strspn(hex, "0123456789abcdef") / 2;
@@ -33,6 +46,7 @@ static void check_hex(const char *hex, const char *text, const char *what)
 		expected[i] = (char)byte;
 	}
 	expected[n] = 0;
+	take_class_of(expected);
 	if (strcmp(expected, text) != 0)
 		fail_msg("%s is \"%s\", Ruby says \"%s\"", what, text, expected);
 }

@@ -41,6 +41,8 @@ enum {
 	LIST = 0x6c0,
 	ID_TEXT = 0x700,
 	PATH_TEXT = 0x740,
+	PLACE = 0x780, /* that the method's text stands in */
+	AROUND = 0x7c0,
 	LINES = 0x800,
 	INDEX = 0x2800,
 	LIST_DATA = 0x4000,
@@ -57,6 +59,7 @@ enum {
 };
 enum { FIRST_LINE = 40, ID_SERIAL = 700, ID = ID_SERIAL << 4 | 1 };
 enum { FROZEN = 1 << 11, ELSEWHERE = 1 << 13, IS_SINGLETON = 1 << 13 };
+enum { OF_BLOCK = 1 << 17, OF_OBJECT = 1 << 19 };
 
 struct fake {
 	uint8_t bytes[MEMORY_BYTES];
@@ -180,6 +183,14 @@ static void put_sequence(
 		put(k, body + off(k, RUBY_BODY_LINE_INDEX), BASE + INDEX, 8);
 }
 
+/* The class that code stands in. */
+static void put_place(struct fake *k, uint32_t at, uint64_t flags, uint64_t class, uint64_t next)
+{
+	put(k, at, RUBY_T_CREF | flags, 8);
+	put(k, at + 16, class, 8);
+	put(k, at + 24, next, 8);
+}
+
 static void put_method(struct fake *k)
 {
 	put(k, ENTRY, RUBY_T_METHOD, 8);
@@ -187,6 +198,9 @@ static void put_method(struct fake *k)
 	put(k, ENTRY + off(k, RUBY_METHOD_OWNER), BASE + CLASS, 8);
 	put(k, DEFINITION + off(k, RUBY_DEFINITION_ID), ID, 8);
 	put(k, DEFINITION + 8, BASE + METHOD, 8);
+	put(k, DEFINITION + 16, BASE + PLACE, 8);
+	put_place(k, PLACE, 0, BASE + CLASS, BASE + AROUND);
+	put_place(k, AROUND, 0, BASE + PATH, 0);
 	put(k, SVAR, RUBY_T_SVAR, 8);
 	put(k, SVAR + 8, BASE + ENTRY, 8);
 	put(k, SYMBOLS + 16, BASE + LISTS, 8);
@@ -320,8 +334,9 @@ static void test_classes(void **state)
 		const char *name;
 	} methods[] = {
 		{0, BASE + METHOD, "block in A::B#run"}, {0, BASE + BLOCK, "block in run"},
-		{4, BASE + PATH, "block in A::B#run"}, /* of define_method */
-		{1, BASE + METHOD, "block in run"},    /* in C */
+		{4, BASE + PATH,
+			"block in run"}, /* of define_method, whose block may be many methods */
+		{1, BASE + METHOD, "block in run"}, /* in C */
 	};
 
 	(void)state;
@@ -346,6 +361,42 @@ static void test_classes(void **state)
 		put(&k, DEFINITION + 8, methods[i].code, 8);
 		assert_int_equal(read_block(&k, &c), 0);
 		assert_string_equal(c.name, methods[i].name);
+	}
+}
+
+/* The text of one `def` may be the method of many classes. */
+static void test_only_owner(void **state)
+{
+	static const struct {
+		const char *what, *name;
+		uint32_t owner, attached, class, around;
+		uint64_t flags, around_flags;
+	} cases[] = {
+		{"in its class", "A::B#run", CLASS, CLASS, CLASS, PATH, 0, 0},
+		{"def self.run", "A::B.run", SINGLETON, CLASS, CLASS, PATH, 0, 0},
+		{"class << self", "A::B.run", SINGLETON, CLASS, SINGLETON, CLASS, 0, 0},
+		{"in a block of class_eval", "run", CLASS, CLASS, CLASS, PATH, OF_BLOCK, 0},
+		{"def self.run there", "run", SINGLETON, CLASS, CLASS, PATH, OF_BLOCK, 0},
+		{"class << self there", "run", SINGLETON, CLASS, SINGLETON, CLASS, 0, OF_BLOCK},
+		{"in a block of instance_eval", "run", CLASS, CLASS, CLASS, PATH, OF_OBJECT, 0},
+		{"of another class", "run", CLASS, CLASS, PATH, PATH, 0, 0},
+		{"def other.run", "run", SINGLETON, CLASS, PATH, PATH, 0, 0},
+		{"class << other", "run", SINGLETON, CLASS, SINGLETON, PATH, 0, 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_interp_code_ struct interp_code c = {0};
+		struct fake k;
+
+		fake_init(&k, i % 2 ? 3 : 4, i % 2 ? 4 : 0);
+		put(&k, ENTRY + off(&k, RUBY_METHOD_OWNER), BASE + cases[i].owner, 8);
+		put(&k, SINGLETON + off(&k, RUBY_CLASS_ATTACHED), BASE + cases[i].attached, 8);
+		put_place(&k, PLACE, cases[i].flags, BASE + cases[i].class, BASE + AROUND);
+		put_place(&k, AROUND, cases[i].around_flags, BASE + cases[i].around, 0);
+		assert_int_equal(ruby_read_code(&k.m, &k.r, BASE + METHOD, BASE + ENTRY, &c), 0);
+		if (strcmp(c.name, cases[i].name) != 0)
+			fail_msg("%s: %s", cases[i].what, c.name);
 	}
 }
 
@@ -492,6 +543,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_versions),
 		cmocka_unit_test(test_classes),
+		cmocka_unit_test(test_only_owner),
 		cmocka_unit_test(test_levels),
 		cmocka_unit_test(test_malformed),
 		cmocka_unit_test(test_hostile),

@@ -138,6 +138,28 @@ class Many
   end
 end
 
+# One text, many methods.
+module Dsl
+  def make(name)
+    define_method(name) { |n| Form.step(n) }
+  end
+end
+
+MADE = [0, 1].map do |i|
+  c = Object.const_set("Made#{i}", Class.new)
+  c.extend(Dsl)
+  c.make(:made)
+  c.class_eval do
+    def in_block(n)
+      Form.step(n)
+    end
+  end
+  def c.of_each(n)
+    Form.step(n)
+  end
+  c
+end
+
 # A method of many lines and instructions, which calls from any of them.
 LINES = 300
 eval("def long(n, line)\n" + (0...LINES).map { |i|
@@ -175,6 +197,9 @@ class Form
     ->(n) { Record.new(n).in_struct },
     ->(n) { ANONYMOUS.new.in_anonymous(n) },
     ->(n) { SINGLE.of_object(n) },
+    ->(n) { MADE[n % 2].new.made(n) },
+    ->(n) { MADE[n % 2].new.in_block(n) },
+    ->(n) { MADE[n % 2].of_each(n) },
     ->(n) { PROC.call(n) },
     ->(n) { LAMBDA.(n) },
     ->(n) { [n].each(&PROC) },
