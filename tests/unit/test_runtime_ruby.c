@@ -206,6 +206,9 @@ static void test_no_interpreter(void **state)
 	assert_true(vaddr < r.addresses[RUBY_EXEC_END]);
 	assert_int_equal(refusal_with(&c, vaddr, none, 0), RUNTIME_NOT_REFUSED);
 	assert_int_equal(refusal_with(&c, vaddr, none, sizeof(none)), RUNTIME_NO_INTERPRETER);
+	/* Nor does the function of most indirect jumps count that makes no Range, as one of a parser. */
+	assert_true(hide(&c, RUBY_RANGE_NEW));
+	assert_int_equal(refusal_with(&c, vaddr, none, 0), RUNTIME_NO_INTERPRETER);
 	copy_close(&c);
 }
 

@@ -15,6 +15,7 @@ enum symbol {
 	GLOBAL_STATE, /* up to 2.7 */
 	SYMBOLS,
 	EXEC,
+	RANGE_NEW,
 	N_SYMBOLS
 };
 
@@ -36,6 +37,7 @@ static void find_symbols(struct ruby *r)
 		[GLOBAL_STATE] = {.name = "ruby_current_execution_context_ptr"},
 		[SYMBOLS] = {.name = "ruby_global_symbols"},
 		[EXEC] = {.name = "rb_vm_exec"},
+		[RANGE_NEW] = {.name = RUBY_RANGE_NEW},
 	};
 
 	memcpy(r->symbols, wanted, sizeof(wanted));
@@ -104,7 +106,7 @@ static bool find_interpreter(struct ruby *r)
 	uint64_t *addresses = r->ret->addresses;
 	struct ruby_interpreter found = {0};
 
-	if (!ruby_find_interpreter(r->image, &found) ||
+	if (!ruby_find_interpreter(r->image, r->symbols[RANGE_NEW].addr, &found) ||
 		(exec->bytes && exec->addr != found.exec.begin))
 		found = (struct ruby_interpreter) {.exec = {exec->addr, exec->addr + exec->bytes}};
 	addresses[RUBY_EXEC] = found.exec.begin;

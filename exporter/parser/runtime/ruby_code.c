@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The interpreter takes two passes over all code: the first counts each function's indirect jumps, the second looks for calls of the one
- * that has most.
+ * that has most. Parsers and regular expressions have functions of many such jumps too.
  */
 #include "exporter/parser/runtime/ruby_code.h"
 #include "exporter/parser/unwind/cfi.h"
@@ -15,8 +15,12 @@ enum {
 		64, /* procedure linkage tables, which have more jumps than it, have 16 */
 };
 
+enum { MAX_ENTRIES = 4 };
+
 struct search {
 	const struct elf_image *image;
+	uint64_t ranges[MAX_ENTRIES]; /* where a call of rb_range_new goes to */
+	uint32_t n_ranges;
 	struct cfi_section section;
 	struct ruby_range core, caller;
 	uint32_t n_jumps;   /* of `core` */
@@ -74,6 +78,33 @@ static void count_jumps(struct search *s, struct ruby_range f)
 	}
 }
 
+/* The function itself, and its entries in the procedure linkage tables: a library calls by these what it exports. */
+static void find_ranges(struct search *s, uint64_t range_new)
+{
+	_cleanup_elf_symbols_ struct elf_symbols plt = {0};
+
+	if (range_new)
+		s->ranges[s->n_ranges++] = range_new;
+	if (elf_read_plt(s->image->f, &plt) < 0)
+		return;
+	for (size_t i = 0; i < plt.n && s->n_ranges < MAX_ENTRIES; i++)
+		if (strcmp(plt.items[i].name, RUBY_RANGE_NEW) == 0)
+			s->ranges[s->n_ranges++] = plt.items[i].addr;
+}
+
+/* One of the instructions makes a Range. */
+static bool makes_ranges(const struct search *s, struct ruby_range f)
+{
+	struct cursor c = code_of(s, f);
+	struct x86_insn insn;
+
+	while (next_insn(&c, &insn))
+		for (uint32_t i = 0; insn.kind == X86_CALL && i < s->n_ranges; i++)
+			if (f.begin + cursor_off(&c) + (uint64_t)insn.value == s->ranges[i])
+				return true;
+	return false;
+}
+
 static void find_call(struct search *s, struct ruby_range f)
 {
 	struct cursor c = code_of(s, f);
@@ -88,7 +119,8 @@ static void find_call(struct search *s, struct ruby_range f)
 		}
 }
 
-bool ruby_find_interpreter(const struct elf_image *image, struct ruby_interpreter *ret)
+bool ruby_find_interpreter(
+	const struct elf_image *image, uint64_t range_new, struct ruby_interpreter *ret)
 {
 	struct search s = {.image = image};
 	const struct cfi_machine *machine = cfi_machine_of(image->f->machine);
@@ -100,7 +132,8 @@ bool ruby_find_interpreter(const struct elf_image *image, struct ruby_interprete
 		return false;
 	cfi_section_init(&s.section, machine, data->d_buf, data->d_size, shdr.sh_addr);
 	each_function(&s, count_jumps);
-	if (s.n_jumps < MIN_JUMPS)
+	find_ranges(&s, range_new);
+	if (s.n_jumps < MIN_JUMPS || !makes_ranges(&s, s.core))
 		return false;
 	each_function(&s, find_call);
 	*ret = (struct ruby_interpreter) {.exec = s.caller, .core = s.core};

@@ -16,10 +16,12 @@ struct ruby_interpreter {
 };
 
 /*
- * The function of the instructions is that of the most indirect jumps in the file, since it ends each instruction with one. The other alone
- * calls it. Functions are those of .eh_frame. False: there is no such pair.
+ * The function of the instructions is that of the most indirect jumps in the file, since it ends each instruction with one, and calls
+ * RUBY_RANGE_NEW, which lies at `range_new`. The other alone calls it. Functions are those of .eh_frame. False: there is no such pair.
  */
-bool ruby_find_interpreter(const struct elf_image *image, struct ruby_interpreter *ret);
+#define RUBY_RANGE_NEW "rb_range_new"
+bool ruby_find_interpreter(
+	const struct elf_image *image, uint64_t range_new, struct ruby_interpreter *ret);
 /*
  * ruby_global_symbols, from rb_id2str at `vaddr` and the function that it ends in: they compare a number with the first field of the
  * structure, the number of symbols, and load the list of names behind it. 0: the code is another.
