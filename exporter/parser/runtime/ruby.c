@@ -95,8 +95,10 @@ static bool find_state(struct ruby *r)
 			.by = RUNTIME_BY_ADDRESS, .at = r->symbols[GLOBAL_STATE].addr};
 		return state->at || refuse(r, RUNTIME_NO_STATE);
 	}
-	return runtime_state_in_code(r->image, getter->addr, getter->bytes, state) ||
-	       refuse(r, RUNTIME_NO_STATE);
+	if (!runtime_state_in_code(r->image, getter->addr, getter->bytes, state) ||
+		(state->by == RUNTIME_BY_GOT_PAIR && !runtime_needs_glibc(r->f)))
+		return refuse(r, RUNTIME_NO_STATE);
+	return true;
 }
 
 /* The symbol counts more than what the code looks like. */

@@ -159,6 +159,24 @@ bool runtime_state_in_code(
 	return false;
 }
 
+bool runtime_needs_glibc(const struct elf_file *f)
+{
+	GElf_Shdr shdr;
+	Elf_Scn *scn = elf_file_section(f, ".dynamic", &shdr);
+	Elf_Data *data = scn && shdr.sh_type == SHT_DYNAMIC ? elf_getdata(scn, NULL) : NULL;
+	GElf_Dyn dyn;
+
+	for (int i = 0; data && gelf_getdyn(data, i, &dyn) && dyn.d_tag != DT_NULL; i++) {
+		const char *name = dyn.d_tag == DT_NEEDED
+					   ? elf_strptr(f->elf, shdr.sh_link, dyn.d_un.d_val)
+					   : NULL;
+
+		if (name && strcmp(name, "libc.so.6") == 0)
+			return true;
+	}
+	return false;
+}
+
 uint64_t runtime_key_of_code(const struct elf_image *image, uint64_t vaddr)
 {
 	struct cursor c = code_of(image, vaddr);

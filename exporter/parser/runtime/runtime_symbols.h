@@ -27,6 +27,8 @@ bool runtime_state_of_code(
  */
 bool runtime_state_in_code(
 	const struct elf_image *image, uint64_t vaddr, uint64_t bytes, struct runtime_state *ret);
+/* Is the file linked to glibc? Other C libraries have the blocks of thread-local variables elsewhere in a thread (RUNTIME_BY_GOT_PAIR). */
+bool runtime_needs_glibc(const struct elf_file *f);
 /* The address of the u32 that the function at `vaddr` gives to a function as its first argument; 0: its code is another. */
 uint64_t runtime_key_of_code(const struct elf_image *image, uint64_t vaddr);
 /* The first address in [start, start + bytes) that the code of the function at `vaddr` has: absolute, relative to the code, or as a
