@@ -160,7 +160,5 @@ int ruby_read_code(const struct interp_memory *m, const struct runtime_record *r
 
 uint32_t ruby_line(const struct interp_code *c, uint32_t position)
 {
-	if (position == ABI_INTERP_AT_START)
-		return c->first_line;
 	return position < RUBY_POSITIONS ? ruby_lines_find(c->lines, c->lines_bytes, position) : 0;
 }

@@ -40,8 +40,8 @@ enum { CLASS_IS_SINGLETON = 1 << 13 }; /* from 3.4 on */
 int ruby_read_sequence(const struct interp_memory *m, const struct runtime_record *r, uint64_t at,
 	struct ruby_sequence *ret)
 {
-	static const enum ruby_offset fields[] = {RUBY_BODY_FIRST_LINE, RUBY_BODY_PARENT,
-		RUBY_BODY_LOCAL, RUBY_BODY_N_LINES, RUBY_BODY_LINE_INDEX};
+	static const enum ruby_offset fields[] = {
+		RUBY_BODY_FIRST_LINE, RUBY_BODY_PARENT, RUBY_BODY_N_LINES, RUBY_BODY_LINE_INDEX};
 	size_t n = 0;
 	struct ruby_head h;
 	int error = ruby_read_object(

@@ -24,7 +24,6 @@ enum ruby_offset {
 	RUBY_BODY_NAME,	      /* location.label */
 	RUBY_BODY_FIRST_LINE, /* up to 3.2 a Ruby number, then a C int */
 	RUBY_BODY_PARENT,
-	RUBY_BODY_LOCAL, /* local_iseq: the method that a block lies in */
 	RUBY_BODY_LINES, /* insns_info: entries of RUBY_LINE_BYTES */
 	RUBY_BODY_N_LINES,
 	RUBY_BODY_LINE_INDEX, /* succ_index_table; from 2.6 */

@@ -176,7 +176,6 @@ static void put_sequence(
 	put(k, body + off(k, RUBY_BODY_NAME), BASE + label, 8);
 	put(k, body + off(k, RUBY_BODY_FIRST_LINE), is_int ? FIRST_LINE : FIRST_LINE << 1 | 1, 8);
 	put(k, body + off(k, RUBY_BODY_PARENT), parent, 8);
-	put(k, body + off(k, RUBY_BODY_LOCAL), BASE + METHOD, 8);
 	put(k, body + off(k, RUBY_BODY_LINES), BASE + LINES, 8);
 	put(k, body + off(k, RUBY_BODY_N_LINES), N_LINES, 4);
 	if (off(k, RUBY_BODY_LINE_INDEX) != RUNTIME_NO_FIELD)
@@ -283,7 +282,7 @@ static void check_version(uint32_t major, uint32_t minor)
 	else
 		assert_null(block.raw);
 	assert_false(block.is_part);
-	assert_int_equal(ruby_line(&block, ABI_INTERP_AT_START), FIRST_LINE);
+	assert_int_equal(ruby_line(&block, ABI_INTERP_AT_START), 0);
 	assert_int_equal(ruby_line(&block, ABI_INTERP_BEYOND), 0);
 	for (uint32_t i = 0; i <= N_WORDS; i++)
 		assert_int_equal(ruby_line(&block, (start + i) % RUBY_POSITIONS),

@@ -12,10 +12,10 @@
 	[RUBY_EC_THREAD] = ec_thread, [RUBY_THREAD_ID] = thread_id,                          \
 	[RUBY_FRAME_BYTES] = frame_bytes, [RUBY_FRAME_POSITION] = 0, [RUBY_FRAME_CODE] = 16, \
 	[RUBY_FRAME_ENV] = 32
-#define BODY(parent, local)                                                                        \
+#define BODY(parent)                                                                               \
 	[RUBY_CODE_BODY] = 16, [RUBY_BODY_TYPE] = 0, [RUBY_BODY_WORDS] = 4, [RUBY_BODY_START] = 8, \
 	[RUBY_BODY_FILE] = 64, [RUBY_BODY_NAME] = 80, [RUBY_BODY_FIRST_LINE] = 88,                 \
-	[RUBY_BODY_PARENT] = parent, [RUBY_BODY_LOCAL] = local
+	[RUBY_BODY_PARENT] = parent
 #define LINES(lines, n, index, bytes, position, number)                                     \
 	[RUBY_BODY_LINES] = lines, [RUBY_BODY_N_LINES] = n, [RUBY_BODY_LINE_INDEX] = index, \
 	[RUBY_LINE_BYTES] = bytes, [RUBY_LINE_POSITION] = position, [RUBY_LINE_NUMBER] = number
@@ -28,31 +28,31 @@
 
 static const struct ruby_layout layouts[] = {
 	{2, 5,
-		{THREAD(72, 72, 48), BODY(136, 144), LINES(112, 200, NO, 12, 0, 4), OBJECTS(16),
+		{THREAD(72, 72, 48), BODY(136), LINES(112, 200, NO, 12, 0, 4), OBJECTS(16),
 			CLASS(NO, NO, NO)}},
 	{2, 6,
-		{THREAD(56, 72, 56), BODY(168, 176), LINES(120, 136, 144, 8, NO, 0), OBJECTS(16),
+		{THREAD(56, 72, 56), BODY(168), LINES(120, 136, 144, 8, NO, 0), OBJECTS(16),
 			CLASS(NO, NO, NO)}},
 	{2, 7,
-		{THREAD(56, 72, 56), BODY(168, 176), LINES(120, 136, 144, 8, NO, 0), OBJECTS(16),
+		{THREAD(56, 72, 56), BODY(168), LINES(120, 136, 144, 8, NO, 0), OBJECTS(16),
 			CLASS(NO, NO, NO)}},
 	{3, 0,
-		{THREAD(56, NO, 56), BODY(168, 176), LINES(120, 136, 144, 8, NO, 0), OBJECTS(16),
+		{THREAD(56, NO, 56), BODY(168), LINES(120, 136, 144, 8, NO, 0), OBJECTS(16),
 			CLASS(NO, NO, NO)}},
 	{3, 1,
-		{THREAD(48, NO, 64), BODY(168, 176), LINES(120, 136, 144, 12, NO, 0), OBJECTS(16),
+		{THREAD(48, NO, 64), BODY(168), LINES(120, 136, 144, 12, NO, 0), OBJECTS(16),
 			CLASS(NO, NO, NO)}},
 	{3, 2,
-		{THREAD(48, NO, 64), BODY(160, 168), LINES(112, 128, 136, 12, NO, 0), OBJECTS(24),
+		{THREAD(48, NO, 64), BODY(160), LINES(112, 128, 136, 12, NO, 0), OBJECTS(24),
 			CLASS(NO, NO, NO)}},
 	{3, 3,
-		{THREAD(48, NO, 56), BODY(160, 168), LINES(112, 128, 136, 12, NO, 0), OBJECTS(24),
+		{THREAD(48, NO, 56), BODY(160), LINES(112, 128, 136, 12, NO, 0), OBJECTS(24),
 			CLASS(NO, NO, NO)}},
 	{3, 4,
-		{THREAD(48, NO, 56), BODY(160, 168), LINES(112, 128, 136, 12, NO, 0), OBJECTS(24),
+		{THREAD(48, NO, 56), BODY(160), LINES(112, 128, 136, 12, NO, 0), OBJECTS(24),
 			CLASS(152, 149, 128)}},
 	{4, 0,
-		{THREAD(48, NO, 56), BODY(168, 176), LINES(112, 128, 136, 12, NO, 0), OBJECTS(24),
+		{THREAD(48, NO, 56), BODY(168), LINES(112, 128, 136, 12, NO, 0), OBJECTS(24),
 			CLASS(152, 149, 136)}},
 };
 

@@ -28,7 +28,6 @@ fn main() {
     say!(BODY_NAME, rb_iseq_constant_body, location.label);
     say!(BODY_FIRST_LINE, rb_iseq_constant_body, location.first_lineno);
     say!(BODY_PARENT, rb_iseq_constant_body, parent_iseq);
-    say!(BODY_LOCAL, rb_iseq_constant_body, local_iseq);
     #[cfg(below_2_6)]
     {
         say!(BODY_LINES, rb_iseq_constant_body, insns_info);
