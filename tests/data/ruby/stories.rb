@@ -61,6 +61,10 @@ def in_fiber
   numbers.next # on a stack of its own
 end
 
+def fiber_in_c
+  (0...30_000).each_slice(30_000).next # methods in C alone, on a stack of their own
+end
+
 def fiber
   f = Fiber.new { in_fiber; Fiber.yield; spin }
   f.resume
@@ -170,7 +174,7 @@ end
 
 4.times { |i| eval("def churn_mark_#{i}; spin; end", nil, __FILE__, __LINE__) }
 
-STORIES = %i[plain sort sort_of_sort slices reduce blocks fiber things lambdas exceptions evaluated text hash thrown checksum churn]
+STORIES = %i[plain sort sort_of_sort slices reduce blocks fiber fiber_in_c things lambdas exceptions evaluated text hash thrown checksum churn]
 
 def rounds
   STORIES.each { |story| send(story) }
