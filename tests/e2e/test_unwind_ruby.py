@@ -299,6 +299,24 @@ class Jit(e2e.SampledPrograms):
         self.assertGreater(rooted, 0.98 * total)
 
 
+@e2e.needs_kernel
+class Deep(e2e.SampledPrograms):
+    def test_classes_of_a_deep_stack(self):
+        """From 3.4 on what a function ran for is looked for in the first samples that have it: as far as the stack is deep."""
+        ruby = next((r for r in rubies() if version(r) >= (3, 4)), None)
+        if not ruby:
+            self.skipTest('no Ruby here has classes in its names')
+        n = 500
+        methods = ''.join(f'def at_{i}; at_{i + 1}; end\n' for i in range(n))
+        program = f'class Deep\n{methods}def at_{n}\ni = 0\ni += 1 while i < 100_000\nend\nend\nDeep.new.at_0 while true\n'
+        self.loads['deep'] = load = e2e.Workload(*command(ruby), '--disable-gems', '-e', program)
+        self.wait_for_tables()
+        window = e2e.Window(self.exporter)
+        window.wait_for('samples', lambda samples: sum(v[0] for _, v, labels in samples if labels['pid'] == str(load.pid)) > 100)
+        names = {f.name for frames, (_, _, labels) in zip(window.frames, window.samples) if labels['pid'] == str(load.pid) for f in frames if 'at_' in f.name}
+        self.assertEqual(names, {f'Deep#at_{i}' for i in range(n + 1)})
+
+
 BRIEF = """
 def brief_leaf(n)
   x = 1
