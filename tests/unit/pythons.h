@@ -4,13 +4,12 @@
  * between them. ROOT/./usr/bin/python3.14 is a program to be run in that root.
  */
 #pragma once
-#include "exporter/parser/runtime/runtime.h"
 #include "lib/base/alloc.h"
-#include <fcntl.h>
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MAX_PYTHONS = 32 };
 
@@ -52,19 +51,4 @@ static inline void pythons_done(struct pythons *p)
 {
 	for (size_t i = 0; i < p->n; i++)
 		free(p->programs[i]);
-}
-
-/* The record of a file; false: it has no runtime, or is no ELF file. */
-static inline bool runtime_of_file(const char *path, struct runtime_record *ret)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	struct elf_file f;
-	bool found;
-
-	if (fd < 0)
-		return false;
-	found = elf_file_open(fd, &f, NULL) == 0 && runtime_read(&f, ret);
-	elf_file_done(&f);
-	close(fd);
-	return found;
 }

@@ -4,9 +4,7 @@
  * ROOT/./usr/bin/ruby3.4 is a program to be run in that root.
  */
 #pragma once
-#include "exporter/parser/runtime/runtime.h"
 #include "lib/base/alloc.h"
-#include <fcntl.h>
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,20 +44,4 @@ static inline void rubies_done(struct rubies *r)
 {
 	for (size_t i = 0; i < r->n; i++)
 		free(r->programs[i]);
-}
-
-/* The record of a file; false: it has no Ruby, or is no ELF file. */
-static inline bool ruby_of_file(const char *path, struct runtime_record *ret)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	struct elf_file f;
-	bool found;
-
-	if (fd < 0)
-		return false;
-	found = elf_file_open(fd, &f, NULL) == 0 && runtime_read(&f, ret) &&
-		ret->kind == RUNTIME_RUBY;
-	elf_file_done(&f);
-	close(fd);
-	return found;
 }

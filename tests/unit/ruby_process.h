@@ -7,6 +7,7 @@
 #include "exporter/interp/ruby.h"
 #include "exporter/symfile/ruby.h"
 #include "tests/unit/rubies.h"
+#include "tests/unit/runtime_find.h"
 #include "tests/unit/unwind_process.h"
 #include <dirent.h>
 #include <errno.h>
@@ -158,38 +159,14 @@ static inline void ruby_spawn(struct ruby *p, const char *program, const char *s
 /* The file of its mappings that has a Ruby, and where it lies. The program has written something before, so that it is mapped. */
 static inline void ruby_attach(struct ruby *p)
 {
-	char path[64], line[PATH_MAX + 128], last[PATH_MAX] = "";
-	FILE *maps;
+	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/%d/mem", p->pid);
 	p->mem = open(path, O_RDONLY | O_CLOEXEC);
 	assert_true(p->mem >= 0);
 	p->m.read = ruby_read_mem;
 	p->m.arg = p;
-	snprintf(path, sizeof(path), "/proc/%d/maps", p->pid);
-	maps = fopen(path, "re");
-	assert_non_null(maps);
-	while (!p->r.kind && fgets(line, sizeof(line), maps)) {
-		char file[PATH_MAX] = "";
-		unsigned long start, end, off;
-
-		if (sscanf(line, "%lx-%lx %*s %lx %*s %*s %4095s", &start, &end, &off, file) != 4 ||
-			file[0] != '/' || strcmp(file, last) == 0 || off)
-			continue;
-		memcpy(last, file, sizeof(last));
-		if (ruby_of_file(file, &p->r)) {
-			int fd = open(file, O_RDONLY | O_CLOEXEC);
-			struct elf_file f;
-
-			assert_int_equal(elf_file_open(fd, &f, NULL), 0);
-			p->m.bias = start - (f.loads[0].vaddr & ~4095ULL);
-			elf_file_done(&f);
-			close(fd);
-		}
-	}
-	fclose(maps);
-	assert_int_equal(p->r.kind, RUNTIME_RUBY);
-	assert_string_equal(runtime_refusal_text(p->r.refusal), "");
+	runtime_find(p->pid, RUNTIME_RUBY, &p->r, &p->m.bias);
 }
 
 static inline void ruby_stop(struct ruby *p)

@@ -16,6 +16,7 @@
 #include "exporter/symfile/python.h"
 #include "tests/unit/python_objects.h"
 #include "tests/unit/pythons.h"
+#include "tests/unit/runtime_find.h"
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
@@ -71,39 +72,6 @@ static void spawn(struct python *p, const char *program)
 	close(in);
 	close(out[1]);
 	p->out = fdopen(out[0], "r");
-}
-
-/* The file of its mappings that has a runtime, and where it lies. */
-static void find_runtime(struct python *p)
-{
-	char path[64], line[PATH_MAX + 128], last[PATH_MAX] = "";
-	FILE *maps;
-
-	snprintf(path, sizeof(path), "/proc/%d/maps", p->pid);
-	maps = fopen(path, "re");
-	assert_non_null(maps);
-	while (!p->r.kind && fgets(line, sizeof(line), maps)) {
-		char file[PATH_MAX] = "", link[128];
-		unsigned long start, end, off;
-
-		if (sscanf(line, "%lx-%lx %*s %lx %*s %*s %4095s", &start, &end, &off, file) != 4 ||
-			file[0] != '/' || strcmp(file, last) == 0 || off)
-			continue;
-		memcpy(last, file, sizeof(last));
-		snprintf(link, sizeof(link), "/proc/%d/map_files/%lx-%lx", p->pid, start, end);
-		if (runtime_of_file(link, &p->r)) {
-			int fd = open(link, O_RDONLY | O_CLOEXEC);
-			struct elf_file f;
-
-			assert_int_equal(elf_file_open(fd, &f, NULL), 0);
-			p->m.bias = start - (f.loads[0].vaddr & ~4095ULL);
-			elf_file_done(&f);
-			close(fd);
-		}
-	}
-	fclose(maps);
-	assert_int_equal(p->r.kind, RUNTIME_PYTHON);
-	assert_int_equal(p->r.refusal, RUNTIME_NOT_REFUSED);
 }
 
 static void stop(struct python *p)
@@ -333,7 +301,7 @@ static void check_program(const char *program)
 	assert_true(p.mem >= 0);
 	p.m.read = read_mem;
 	p.m.arg = &p;
-	find_runtime(&p);
+	runtime_find(p.pid, RUNTIME_PYTHON, &p.r, &p.m.bias);
 	while (next_line(p.out, &line, &cap) && line[0] != '.') {
 		unsigned long object;
 

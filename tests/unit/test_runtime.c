@@ -13,6 +13,7 @@
 #include "exporter/symfile/python.h"
 #include "exporter/symfile/symbol_runtime.h"
 #include "tests/unit/pythons.h"
+#include "tests/unit/runtime_find.h"
 #include "tests/unit/runtime_copy.h"
 #include <sys/mman.h>
 
@@ -36,7 +37,7 @@ static unsigned check_files(const char *pattern)
 			unsigned minor = minor_of(path);
 			struct runtime_record r;
 
-			if (!runtime_of_file(path, &r))
+			if (!runtime_of_file(path, &r, NULL))
 				continue; /* a program that links to the library */
 			print_message("%s: %s %u.%u.%u, refused: %u, states %u %#llx, %u %#llx\n",
 				path, runtime_name(r.kind), RUNTIME_MAJOR(r.version),
@@ -82,7 +83,7 @@ static void check_symbol_file(const char *path, bool rows_only)
 				   : parser_compile(&inputs, out, NULL),
 		0);
 	assert_int_equal(symbol_file_map(out, &s, NULL), 0);
-	assert_int_equal(symbol_runtime_of(&s, &r), runtime_of_file(path, &expected));
+	assert_int_equal(symbol_runtime_of(&s, &r), runtime_of_file(path, &expected, NULL));
 	assert_int_equal(r.kind, expected.kind);
 	assert_int_equal(r.refusal, expected.refusal);
 	assert_int_equal(r.version, expected.version);
@@ -114,7 +115,7 @@ static void test_no_runtime(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
-		assert_false(runtime_of_file(paths[i], &r));
+		assert_false(runtime_of_file(paths[i], &r, NULL));
 	assert_int_equal(runtime_refusal_text(N_RUNTIME_REFUSALS)[0], 0);
 	assert_int_equal(runtime_name(N_RUNTIMES)[0], 0);
 	for (uint32_t i = 1; i < N_RUNTIME_REFUSALS; i++)
@@ -130,7 +131,7 @@ static void test_python_2(void **state)
 		0) {
 		struct runtime_record r;
 
-		assert_true(runtime_of_file(found.gl_pathv[0], &r));
+		assert_true(runtime_of_file(found.gl_pathv[0], &r, NULL));
 		assert_int_equal(r.refusal, RUNTIME_UNKNOWN_VERSION);
 	}
 	globfree(&found);

@@ -13,6 +13,7 @@
 #include "exporter/parser/runtime/ruby_code.h"
 #include "exporter/symfile/ruby.h"
 #include "tests/unit/rubies.h"
+#include "tests/unit/runtime_find.h"
 #include "tests/unit/runtime_copy.h"
 
 static const char VERSION[] = "ruby_version", GETTER[] = "rb_profile_frames", EXEC[] = "rb_vm_exec";
@@ -65,7 +66,7 @@ static unsigned check_files(const char *pattern)
 			unsigned major = 0, minor = 0, patch = 0;
 			struct runtime_record r;
 
-			if (!ruby_of_file(path, &r))
+			if (!runtime_of_file(path, &r, NULL) || r.kind != RUNTIME_RUBY)
 				continue; /* a program that links to the library */
 			print_message("%s: %s %u.%u.%u, %s, state %u %#llx, interpreter %#llx, "
 				      "symbols %#llx\n",

@@ -16,6 +16,7 @@
 #include "exporter/interp/rows.h"
 #include "tests/unit/interp_rows.h"
 #include "tests/unit/pythons.h"
+#include "tests/unit/runtime_find.h"
 #include "tests/unit/unwind_process.h"
 #include <dirent.h>
 #include <errno.h>
@@ -195,33 +196,7 @@ static unsigned seize(pid_t *tids)
 /* The file of its mappings that has the runtime, and where it lies. */
 static void find_runtime(struct python *p)
 {
-	char path[64], line[PATH_MAX + 128], last[PATH_MAX] = "";
-	FILE *maps;
-
-	snprintf(path, sizeof(path), "/proc/%d/maps", child_pid);
-	maps = fopen(path, "re");
-	assert_non_null(maps);
-	while (!p->r.kind && fgets(line, sizeof(line), maps)) {
-		char file[PATH_MAX] = "";
-		unsigned long start, end, off;
-
-		if (sscanf(line, "%lx-%lx %*s %lx %*s %*s %4095s", &start, &end, &off, file) != 4 ||
-			file[0] != '/' || strcmp(file, last) == 0 || off)
-			continue;
-		memcpy(last, file, sizeof(last));
-		if (runtime_of_file(file, &p->r)) {
-			int fd = open(file, O_RDONLY | O_CLOEXEC);
-			struct elf_file f;
-
-			assert_int_equal(elf_file_open(fd, &f, NULL), 0);
-			p->m.bias = start - (f.loads[0].vaddr & ~4095ULL);
-			elf_file_done(&f);
-			close(fd);
-		}
-	}
-	fclose(maps);
-	assert_int_equal(p->r.kind, RUNTIME_PYTHON);
-	assert_int_equal(p->r.refusal, RUNTIME_NOT_REFUSED);
+	runtime_find(child_pid, RUNTIME_PYTHON, &p->r, &p->m.bias);
 	p->minor = RUNTIME_MINOR(p->r.version);
 	assert_true(interp_layout_of(&p->r, &p->layout));
 	interp_rows_states(&p->r, read_word, p, &p->row);
