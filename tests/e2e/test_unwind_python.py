@@ -8,6 +8,7 @@ import sys
 import unittest
 
 import sonde_e2e as e2e
+from sonde_languages import Counts, SampledLanguage, is_named
 
 STORY = f'{e2e.TOP}/tests/data/python/stories.py'
 with open(STORY) as source:
@@ -57,15 +58,6 @@ def pythons():
     return {p: p for p in sorted(found) if os.access(p, os.X_OK)}
 
 
-def is_language(frame):
-    """Not the interpreter's own frames, which are one `[interpreter]`."""
-    return frame.name != '[interpreter]' and re.match(r'\[python3?(\.\d+)?\]$', frame.mapping) is not None
-
-
-def is_named(frame):
-    return frame.name != '' and not frame.name.startswith('[')
-
-
 def short(frame):
     """Qualified names are of 3.11 and newer."""
     return frame.name.rpartition('.')[2]
@@ -95,11 +87,13 @@ def fault_of(chain):
     return None
 
 
-@e2e.needs_kernel
-class Truth(e2e.SampledPrograms):
-    """All at once, each with a second thread."""
+class Pythons(SampledLanguage):
+    mapping = r'\[python3?(\.\d+)?\]$'
 
-    least = int(os.environ.get('SONDE_STOPS', '300'))  # samples of each
+
+@e2e.needs_kernel
+class Truth(Pythons):
+    """All at once, each with a second thread."""
 
     @classmethod
     def start(cls):
@@ -108,54 +102,35 @@ class Truth(e2e.SampledPrograms):
             raise unittest.SkipTest('no Python 3 is here')
         for name, program in cls.found.items():
             cls.loads[name] = e2e.Workload(program, STORY, 'threads')
-        cls.wait_for_tables()
-        cls.window = e2e.Window(cls.exporter)
-        cls.window.wait_for('samples of each, and of each function', lambda samples: min(cls.count(samples).values()) >= cls.least and not set(SPINS) - cls.seen())
+        cls.begin_window()
+        cls.wait_samples(lambda: not set(SPINS) - cls.seen())
 
     @classmethod
     def seen(cls):
-        return {short(f) for frames in cls.window.frames for f in frames if is_language(f)}
-
-    @classmethod
-    def count(cls, samples):
-        n = {load.pid: 0 for load in cls.loads.values()}
-        for _, values, labels in samples:
-            if int(labels['pid']) in n:
-                n[int(labels['pid'])] += values[0]
-        return n
-
-    def of(self, name):
-        """(frames, values, labels) of a program's samples."""
-        pid = str(self.loads[name].pid)
-        return [(frames, values, labels) for (_, values, labels), frames in zip(self.window.samples, self.window.frames) if labels['pid'] == pid]
+        return {short(f) for frames in cls.window.frames for f in frames if cls.is_language(f)}
 
     def test_order_names_lines(self):
         faults, lines = [], []
         for name in self.found:
-            stacks, n, named, whole, with_language = self.of(name), 0, 0, 0, 0
-            total = sum(values[0] for _, values, _ in stacks)
-            for frames, values, labels in stacks:
-                chain = [f for f in reversed(frames) if is_language(f)]
+            counts = Counts(name)
+            for frames, values, labels in self.of(name):
+                chain = self.chain(frames)
                 lasting = [f for caller, f in zip([None] + chain, chain) if is_named(f) or not caller or short(caller) not in OF_A_MOMENT]
-                n += len(lasting) * values[0]
-                named += sum(map(is_named, lasting)) * values[0]
-                whole += values[0] * (labels['stack'] == 'complete')
-                with_language += values[0] * bool(chain)
+                counts.add(values[0], labels, chain, lasting)
                 fault = all(map(is_named, chain)) and fault_of(chain)
                 if fault:
                     faults.append((name, *fault, [f.name for f in chain]))
-            lines.append(f'{name}: {total} stacks, {100 * whole / total:.2f} % whole, {100 * with_language / total:.2f} % with Python, '
-                         f'{n} frames, {100 * named / max(1, n):.3f} % named')
+            lines.append(str(counts))
             with self.subTest(name):
-                self.assertGreaterEqual(with_language, 0.995 * total - 3)
-                self.assertGreaterEqual(named, 0.999 * n - 3)
-                self.assertGreaterEqual(whole, 0.995 * total - 3)
+                self.assertGreaterEqual(counts.with_language, 0.995 * counts.stacks - 3)
+                self.assertGreaterEqual(counts.named, 0.999 * counts.frames - 3)
+                self.assertGreaterEqual(counts.whole, 0.995 * counts.stacks - 3)
         print('\n' + '\n'.join(lines), file=sys.stderr)
         self.assertFalse(faults, f'{len(faults)}, such as {faults[:3]}')
 
     def test_each_story_is_seen(self):
         for name in self.found:
-            seen = {short(f) for frames, _, _ in self.of(name) for f in frames if is_language(f)}
+            seen = {short(f) for frames, _, _ in self.of(name) for f in frames if self.is_language(f)}
             self.assertFalse({'spin', 'key', 'numbers', 'worker', 'rounds'} - seen, name)  # others take too little of a round to be in each
         self.assertFalse(set(SPINS) - self.seen())
 
@@ -164,7 +139,7 @@ class Truth(e2e.SampledPrograms):
         for name in self.found:
             deflate = parsers = 0
             for frames, _, _ in self.of(name):
-                at = [i for i, f in enumerate(frames) if is_language(f)]
+                at = [i for i, f in enumerate(frames) if self.is_language(f)]
                 names = [short(frames[i]) for i in at]
                 for below, above in zip(at, at[1:]):
                     if (short(frames[below]), short(frames[above])) == ('element', 'parse'):
@@ -179,32 +154,31 @@ class Truth(e2e.SampledPrograms):
 
     def test_language(self):
         for name in self.found:
-            self.assertEqual({labels.get('language') for frames, _, labels in self.of(name) if any(map(is_language, frames))}, {'python'})
+            self.assertEqual({labels.get('language') for frames, _, labels in self.of(name) if any(map(self.is_language, frames))}, {'python'})
 
     def test_version(self):
         for name in self.found:
             said = subprocess.run([name, '-c', 'import sys; print("[python%d.%d]" % sys.version_info[:2])'], capture_output=True, text=True, check=True).stdout.strip()
-            self.assertEqual({f.mapping for frames, _, _ in self.of(name) for f in frames if is_language(f)}, {said})
+            self.assertEqual({f.mapping for frames, _, _ in self.of(name) for f in frames if self.is_language(f)}, {said})
 
 
 @e2e.needs_kernel
-class Embedded(e2e.SampledPrograms):
+class Embedded(Pythons):
     def test_in_a_debugger(self):
         """gdb has Python as a library: its own frames stay, whichever fold."""
         if not shutil.which('gdb'):
             self.skipTest('gdb is not installed')
-        self.loads['gdb'] = load = e2e.Workload('gdb', '-nx', '-batch', '-x', STORY)
-        self.wait_for_tables()
-        window = e2e.Window(self.exporter)
-        window.wait_for('samples of gdb', lambda samples: sum(v[0] for _, v, labels in samples if labels['pid'] == str(load.pid)) > 100)
-        stacks = [f for f, (_, _, labels) in zip(window.frames, window.samples) if labels['pid'] == str(load.pid)]
-        chains = [[f for f in reversed(frames) if is_language(f)] for frames in stacks]
+        self.loads['gdb'] = e2e.Workload('gdb', '-nx', '-batch', '-x', STORY)
+        self.begin_window()
+        self.wait_samples()
+        stacks = [frames for frames, _, _ in self.of('gdb')]
+        chains = [self.chain(frames) for frames in stacks]
         faults = [fault for chain in chains if all(map(is_named, chain)) for fault in [fault_of(chain)] if fault]
         self.assertFalse(faults, faults[:3])
         self.assertGreater(sum(map(bool, chains)), 0.95 * len(chains))
         program = os.path.realpath(shutil.which('gdb'))
         for frames in stacks:
-            root = [f.mapping for f in frames[max((i for i, f in enumerate(frames) if is_language(f)), default=0):]]
+            root = [f.mapping for f in frames[max((i for i, f in enumerate(frames) if self.is_language(f)), default=0):]]
             self.assertGreater(root.count(program), 3, root)
 
 
@@ -220,31 +194,14 @@ while time.process_time() < 0.2: brief()
 
 
 @e2e.needs_kernel
-class Brief(e2e.SampledPrograms):
+class Brief(Pythons):
     def test_programs_of_200_ms(self):
         program = '/usr/bin/python3' if os.access('/usr/bin/python3', os.X_OK) else next(iter(pythons()), None)
         if not program:
             self.skipTest('no Python 3 is here')
-        subprocess.run([program, '-c', BRIEF], check=True)
-        self.wait_for_tables()
-        window, pids, seconds = e2e.Window(self.exporter), set(), 0
-        for _ in range(30):
-            p = subprocess.Popen([program, '-c', BRIEF])
-            pids.add(str(p.pid))
-            used = os.wait4(p.pid, 0)[2]
-            p.returncode = 0
-            seconds += used.ru_utime + used.ru_stime
-        window.read_until_now()
-        frames = named = leaves = 0
-        for stack, (_, values, labels) in zip(window.frames, window.samples):
-            if labels['pid'] in pids:
-                own = [f for f in stack if is_language(f)]
-                frames += len(own) * values[0]
-                named += sum(map(is_named, own)) * values[0]
-                leaves += values[0] * any(f.name == 'brief_leaf' for f in own)
-        print(f'\n{len(pids)} programs, {seconds:.1f} s of CPU: {frames} frames, {100 * named / max(1, frames):.2f} % named, {leaves} samples in the loop', file=sys.stderr)
-        self.assertGreaterEqual(named, 0.9 * frames)
-        self.assertGreater(leaves, 0.25 * seconds * self.hz)  # the first 60 ms or so of each are without Python
+        named, leaves = self.run_briefly([program, '-c', BRIEF], lambda f: f.name == 'brief_leaf')
+        self.assertGreaterEqual(named, 0.9)
+        self.assertGreater(leaves, 0.25 * self.hz)  # the first 60 ms or so of each are without Python
 
 
 if __name__ == '__main__':

@@ -9,6 +9,7 @@ import sys
 import unittest
 
 import sonde_e2e as e2e
+from sonde_languages import Counts, SampledLanguage, is_named
 
 STORY = f'{e2e.TOP}/tests/data/ruby/stories.rb'
 with open(STORY) as source:
@@ -86,15 +87,6 @@ def newer_than(least):
     return next((r for r in rubies() if '/./' not in r and version(r) >= least), None)
 
 
-def is_language(frame):
-    """Not the interpreter's own frames, which are one `[interpreter]`."""
-    return frame.name != '[interpreter]' and re.match(r'\[ruby(\d\.\d)?\]$', frame.mapping) is not None
-
-
-def is_named(frame):
-    return frame.name != '' and not frame.name.startswith('[')
-
-
 def short(frame):
     """A block's level says nothing of who called it; from 3.4 on names have classes."""
     kind, _, name = frame.name.rpartition(' in ')
@@ -141,11 +133,13 @@ def fault_of(chain):
     return None
 
 
-@e2e.needs_kernel
-class Truth(e2e.SampledPrograms):
-    """All at once, each with a second thread at work and a third that sleeps."""
+class Rubies(SampledLanguage):
+    mapping = r'\[ruby(\d\.\d)?\]$'
 
-    least = int(os.environ.get('SONDE_STOPS', '300'))  # samples of each
+
+@e2e.needs_kernel
+class Truth(Rubies):
+    """All at once, each with a second thread at work and a third that sleeps."""
 
     @classmethod
     def start(cls):
@@ -159,57 +153,37 @@ class Truth(e2e.SampledPrograms):
                 os.makedirs(os.path.dirname(f'{root}{STORY}'), exist_ok=True)
                 shutil.copy(STORY, f'{root}{STORY}')
             cls.loads[ruby] = e2e.Workload(*command(ruby), path, 'threads')
-        cls.wait_for_tables()
-        cls.window = e2e.Window(cls.exporter)
-        cls.window.wait_for('samples of each, and of each function', lambda samples: min(cls.count(samples).values()) >= cls.least and not set(SPINS) - cls.seen())
+        cls.begin_window()
+        cls.wait_samples(lambda: not set(SPINS) - cls.seen())
 
     @classmethod
     def seen(cls):
-        return {re.sub(r'_\d$', '', short(f)) for frames in cls.window.frames for f in frames if is_language(f)}
-
-    @classmethod
-    def count(cls, samples):
-        n = {load.pid: 0 for load in cls.loads.values()}
-        for _, values, labels in samples:
-            if int(labels['pid']) in n:
-                n[int(labels['pid'])] += values[0]
-        return n
-
-    def of(self, ruby):
-        """(frames, values, labels) of a program's samples."""
-        pid = str(self.loads[ruby].pid)
-        return [(frames, values, labels) for (_, values, labels), frames in zip(self.window.samples, self.window.frames) if labels['pid'] == pid]
+        return {re.sub(r'_\d$', '', short(f)) for frames in cls.window.frames for f in frames if cls.is_language(f)}
 
     def test_order_names_lines(self):
         faults, lines = [], []
         for ruby in self.found:
-            stacks, n, named, whole, with_language = self.of(ruby), 0, 0, 0, 0
-            total, cuts = sum(values[0] for _, values, _ in stacks), {}
-            for frames, values, labels in stacks:
-                chain = [f for f in reversed(frames) if is_language(f)]
+            counts = Counts(ruby)
+            for frames, values, labels in self.of(ruby):
+                chain = self.chain(frames)
                 lasting = [f for caller, f in zip([None] + chain, chain) if is_named(f) or not caller or short(caller) not in OF_A_MOMENT]
-                n += len(lasting) * values[0]
-                named += sum(map(is_named, lasting)) * values[0]
-                whole += values[0] * (labels['stack'] == 'complete')
-                cuts[labels['stack']] = cuts.get(labels['stack'], 0) + values[0]
-                with_language += values[0] * bool(chain)
+                counts.add(values[0], labels, chain, lasting)
                 fault = labels['stack'] == 'complete' and all(map(is_named, chain)) and fault_of(chain)
                 if fault:
                     faults.append((ruby, *fault, [(f.name, f.line) for f in chain]))
-            lines.append(f'{ruby}: {total} stacks, {100 * whole / total:.2f} % whole, {100 * with_language / total:.2f} % with Ruby, '
-                         f'{n} frames, {100 * named / max(1, n):.3f} % named; {cuts}')
+            lines.append(str(counts))
             # Up to 2.7 a thread that waits for its turn has no state that it could be found by.
             least = 0.97 if version(ruby) < (3, 0) else 0.995
             with self.subTest(ruby):
-                self.assertGreaterEqual(with_language, min(least, 0.98) * total - 3)  # Ruby has threads of its own
-                self.assertGreaterEqual(named, 0.999 * n - 3)
-                self.assertGreaterEqual(whole, least * total - 3)
+                self.assertGreaterEqual(counts.with_language, min(least, 0.98) * counts.stacks - 3)  # Ruby has threads of its own
+                self.assertGreaterEqual(counts.named, 0.999 * counts.frames - 3)
+                self.assertGreaterEqual(counts.whole, least * counts.stacks - 3)
         print('\n' + '\n'.join(lines), file=sys.stderr)
         self.assertFalse(faults, f'{len(faults)}, such as {faults[:2]}')
 
     def test_each_story_is_seen(self):
         for ruby in self.found:
-            seen = {short(f) for frames, _, _ in self.of(ruby) for f in frames if is_language(f)}
+            seen = {short(f) for frames, _, _ in self.of(ruby) for f in frames if self.is_language(f)}
             self.assertFalse({'spin', 'key', 'sort{}', 'worker', 'rounds'} - seen, ruby)  # others take too little of a round to be in each
         self.assertFalse(set(SPINS) - self.seen())
 
@@ -217,7 +191,7 @@ class Truth(e2e.SampledPrograms):
         """From 3.4 on names have them, as Thread#backtrace has."""
         seen = False
         for ruby in self.found:
-            frames = [f for stack, _, _ in self.of(ruby) for f in stack if is_language(f)]
+            frames = [f for stack, _, _ in self.of(ruby) for f in stack if self.is_language(f)]
             qualified = re.match(r'\[ruby(3\.[4-9]|4)', frames[0].mapping) is not None
             seen |= qualified
             for plain, name in ('spin', 'Object#spin'), ('block in sort', 'block in Object#sort'), ('method', 'Thing#method'), ('made', 'Thing.made'), ('each', 'Array#each'):
@@ -232,7 +206,7 @@ class Truth(e2e.SampledPrograms):
         for ruby in self.found:
             crc = 0
             for frames, _, _ in self.of(ruby):
-                at = [i for i, f in enumerate(frames) if is_language(f)]
+                at = [i for i, f in enumerate(frames) if self.is_language(f)]
                 names = [short(frames[i]) for i in at]
                 if names[:2] == ['crc32', 'checksum']:
                     crc += any('libz' in f.mapping for f in frames[:at[0]])
@@ -244,50 +218,47 @@ class Truth(e2e.SampledPrograms):
         for ruby in self.found:
             n = 0
             for frames, _, labels in self.of(ruby):
-                if labels['stack'] == 'complete' and [short(f) for f in frames if is_language(f)][-2:] == ['each_slice', 'each']:
+                if labels['stack'] == 'complete' and [short(f) for f in frames if self.is_language(f)][-2:] == ['each_slice', 'each']:
                     n += 1
-                    self.assertTrue(all(map(is_language, frames[-2:])), (ruby, frames))
+                    self.assertTrue(all(map(self.is_language, frames[-2:])), (ruby, frames))
             self.assertGreater(n, 0, ruby)
 
     def test_the_interpreter_is_one_frame(self):
         for ruby in self.found:
             for frames, _, _ in self.of(ruby):
-                for f in frames if any(map(is_language, frames)) else []:
+                for f in frames if any(map(self.is_language, frames)) else []:
                     self.assertFalse(re.match('rb_|vm_exec', f.name) and 'libruby' in f.mapping, (ruby, frames))
 
     def test_who_sleeps_is_not_there(self):
         for ruby in self.found:
             stacks = self.of(ruby)
-            asleep = sum(v[0] for frames, v, _ in stacks if any(is_language(f) and short(f).startswith('sleeper') for f in frames))
+            asleep = sum(v[0] for frames, v, _ in stacks if any(self.is_language(f) and short(f).startswith('sleeper') for f in frames))
             self.assertLess(asleep, 0.1 * sum(v[0] for _, v, _ in stacks), ruby)
 
     def test_language(self):
         for ruby in self.found:
-            self.assertEqual({labels.get('language') for frames, _, labels in self.of(ruby) if any(map(is_language, frames))}, {'ruby'})
+            self.assertEqual({labels.get('language') for frames, _, labels in self.of(ruby) if any(map(self.is_language, frames))}, {'ruby'})
 
     def test_version(self):
         for ruby in self.found:
             said = subprocess.run([*command(ruby), '-e', 'puts "[ruby#{RUBY_VERSION[/^\\d+\\.\\d+/]}]"'], capture_output=True, text=True, check=True).stdout.strip()
-            self.assertEqual({f.mapping for frames, _, _ in self.of(ruby) for f in frames if is_language(f)}, {said})
+            self.assertEqual({f.mapping for frames, _, _ in self.of(ruby) for f in frames if self.is_language(f)}, {said})
 
 
 @e2e.needs_kernel
-class Jit(e2e.SampledPrograms):
+class Jit(Rubies):
     def test_with_yjit(self):
         """Its code keeps no frame pointers, so that native frames end there. Those of the language are all there, in their order."""
         has_jit = 'exit(RubyVM::YJIT.enabled?)'
         ruby = next((r for r in rubies() if '/./' not in r and version(r) >= (3, 1) and subprocess.run([r, '--yjit', '-e', has_jit], capture_output=True).returncode == 0), None)
         if not ruby:
             self.skipTest('no Ruby with YJIT is here')
-        self.loads['yjit'] = load = e2e.Workload(ruby, '--yjit', '--yjit-call-threshold=2', STORY, 'threads')
-        self.wait_for_tables()
-        window = e2e.Window(self.exporter)
-        window.wait_for('samples', lambda samples: sum(v[0] for _, v, labels in samples if labels['pid'] == str(load.pid)) > 300)
+        self.loads['yjit'] = e2e.Workload(ruby, '--yjit', '--yjit-call-threshold=2', STORY, 'threads')
+        self.begin_window()
+        self.wait_samples()
         faults, cuts, total, rooted = [], {}, 0, 0
-        for frames, (_, values, labels) in zip(window.frames, window.samples):
-            if labels['pid'] != str(load.pid):
-                continue
-            chain = [f for f in reversed(frames) if is_language(f)]
+        for frames, values, labels in self.of('yjit'):
+            chain = self.chain(frames)
             total += values[0]
             cuts[labels['stack']] = cuts.get(labels['stack'], 0) + values[0]
             rooted += values[0] * (bool(chain) and (chain[0].name.endswith('<main>') or short(chain[0]) in ('fiber{}', 'numbers', 'each', 'enum_for')))
@@ -300,7 +271,7 @@ class Jit(e2e.SampledPrograms):
 
 
 @e2e.needs_kernel
-class Deep(e2e.SampledPrograms):
+class Deep(Rubies):
     def test_classes_of_a_deep_stack(self):
         """From 3.4 on what a function ran for is looked for in the first samples that have it: as far as the stack is deep."""
         ruby = next((r for r in rubies() if version(r) >= (3, 4)), None)
@@ -309,11 +280,10 @@ class Deep(e2e.SampledPrograms):
         n = 500
         methods = ''.join(f'def at_{i}; at_{i + 1}; end\n' for i in range(n))
         program = f'class Deep\n{methods}def at_{n}\ni = 0\ni += 1 while i < 100_000\nend\nend\nDeep.new.at_0 while true\n'
-        self.loads['deep'] = load = e2e.Workload(*command(ruby), '--disable-gems', '-e', program)
-        self.wait_for_tables()
-        window = e2e.Window(self.exporter)
-        window.wait_for('samples', lambda samples: sum(v[0] for _, v, labels in samples if labels['pid'] == str(load.pid)) > 100)
-        names = {f.name for frames, (_, _, labels) in zip(window.frames, window.samples) if labels['pid'] == str(load.pid) for f in frames if 'at_' in f.name}
+        self.loads['deep'] = e2e.Workload(*command(ruby), '--disable-gems', '-e', program)
+        self.begin_window()
+        self.wait_samples()
+        names = {f.name for frames, _, _ in self.of('deep') for f in frames if 'at_' in f.name}
         self.assertEqual(names, {f'Deep#at_{i}' for i in range(n + 1)})
 
 
@@ -330,32 +300,15 @@ brief while Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID) < 0.2
 
 
 @e2e.needs_kernel
-class Brief(e2e.SampledPrograms):
+class Brief(Rubies):
     def test_programs_of_200_ms(self):
         ruby = newer_than((2, 5))
         if not ruby:
             self.skipTest('no Ruby is here')
         program = (ruby, '--disable-gems', '-e', BRIEF)
-        subprocess.run(program, check=True)
-        self.wait_for_tables()
-        window, pids, seconds = e2e.Window(self.exporter), set(), 0
-        for _ in range(30):
-            p = subprocess.Popen(program)
-            pids.add(str(p.pid))
-            used = os.wait4(p.pid, 0)[2]
-            p.returncode = 0
-            seconds += used.ru_utime + used.ru_stime
-        window.read_until_now()
-        frames = named = leaves = 0
-        for stack, (_, values, labels) in zip(window.frames, window.samples):
-            if labels['pid'] in pids:
-                found = [f for f in stack if is_language(f)]
-                frames += len(found) * values[0]
-                named += sum(map(is_named, found)) * values[0]
-                leaves += values[0] * any(short(f).startswith('brief_leaf') for f in found)
-        print(f'\n{len(pids)} programs, {seconds:.1f} s of CPU: {frames} frames, {100 * named / max(1, frames):.2f} % named, {leaves} samples in the loop', file=sys.stderr)
-        self.assertGreaterEqual(named, 0.9 * frames)
-        self.assertGreater(leaves, 0.25 * seconds * self.hz)  # the start of each is without Ruby's frames
+        named, leaves = self.run_briefly(program, lambda f: short(f).startswith('brief_leaf'))
+        self.assertGreaterEqual(named, 0.9)
+        self.assertGreater(leaves, 0.25 * self.hz)  # the start of each is without Ruby's frames
 
 
 FORKS = """
@@ -383,15 +336,14 @@ made.each { |r| r.respond_to?(:value) ? r.value : r.take }
 
 
 @e2e.needs_kernel
-class Children(e2e.SampledPrograms):
-    def counts(self, window, pids, function):
+class Children(Rubies):
+    def counts(self, pids, function):
         """Samples of these processes; of them whole; with that function."""
         n = whole = right = 0
-        for frames, (_, values, labels) in zip(window.frames, window.samples):
-            if labels['pid'] in pids:
-                n += values[0]
-                whole += values[0] * (labels['stack'] == 'complete')
-                right += values[0] * (function in [short(f) for f in frames if is_language(f)])
+        for frames, values, labels in self.of_pids(pids):
+            n += values[0]
+            whole += values[0] * (labels['stack'] == 'complete')
+            right += values[0] * (function in map(short, self.chain(frames)))
         return n, whole, right
 
     def check(self, n, whole, right):
@@ -406,13 +358,12 @@ class Children(e2e.SampledPrograms):
             self.skipTest('no Ruby is here')
         printed = self.write('children', '')
         self.loads['forks'] = e2e.Workload(ruby, self.write('forks.rb', FORKS), printed)
-        self.wait_for_tables()
-        window = e2e.Window(self.exporter)
+        self.begin_window()
 
         def count():
             with open(printed) as f:
-                return self.counts(window, f.read().split(), 'child_spin')
-        window.wait_for('samples of children', lambda samples: count()[0] > 300)
+                return self.counts(set(map(int, f.read().split())), 'child_spin')
+        self.window.wait_for('samples of children', lambda _: count()[0] > 300)
         self.check(*count())
 
     def test_in_ractors(self):
@@ -421,12 +372,11 @@ class Children(e2e.SampledPrograms):
         if not ruby:
             self.skipTest('no Ruby with ractors is here')
         self.loads['ractors'] = load = e2e.Workload(ruby, '-W0', self.write('ractors.rb', RACTORS))
-        self.wait_for_tables()
-        window = e2e.Window(self.exporter)
-        window.wait_for('samples of ractors', lambda samples: load.p.poll() is not None or self.counts(window, [str(load.pid)], 'ractor_spin')[0] > 300)
+        self.begin_window()
+        self.window.wait_for('samples of ractors', lambda _: load.p.poll() is not None or self.count('ractors') > self.least)
         if load.p.poll() is not None:
             self.skipTest(f'the program of ractors, which are an experiment of Ruby, ended by itself with status {load.p.returncode}')
-        self.check(*self.counts(window, [str(load.pid)], 'ractor_spin'))
+        self.check(*self.counts({load.pid}, 'ractor_spin'))
 
 
 def changed_library(ruby, folder):
@@ -448,21 +398,20 @@ def changed_library(ruby, folder):
 
 
 @e2e.needs_kernel
-class Refused(e2e.SampledPrograms):
+class Refused(Rubies):
     def test_a_version_that_is_not_known(self):
         ruby = newer_than((2, 5))
         library = ruby and changed_library(ruby, self.dir)
         if not library:
             self.skipTest('no Ruby with a library that says its version is here')
         os.chmod(library, 0o755)
-        self.loads['refused'] = load = e2e.Workload(ruby, '--disable-gems', '-e', 'def spin; loop { }; end; spin', env={**os.environ, 'LD_LIBRARY_PATH': self.dir})
+        self.loads['refused'] = e2e.Workload(ruby, '--disable-gems', '-e', 'def spin; loop { }; end; spin', env={**os.environ, 'LD_LIBRARY_PATH': self.dir})
         count = 'sonde_interp_refused_total{runtime="ruby",reason="unknown_version"}'
         e2e.wait_for('a process that is refused', lambda: self.exporter.metrics()[count] == 1, interval=0.05)
         e2e.wait_for('the refusal in the log', lambda: f'{library}: ruby 9.' in self.exporter.output(), timeout=5)
-        self.wait_for_tables()
-        window = e2e.Window(self.exporter)
-        window.wait_for('samples', lambda samples: sum(v[0] for _, v, labels in samples if labels['pid'] == str(load.pid)) > 50)
-        stacks = [f for f, (_, _, labels) in zip(window.frames, window.samples) if labels['pid'] == str(load.pid)]
+        self.begin_window()
+        self.wait_samples()
+        stacks = [frames for frames, _, _ in self.of('refused')]
         self.assertFalse([f for frames in stacks for f in frames if f.mapping.startswith('[ruby')])
         self.assertTrue(all(any(f.mapping == library for f in frames) for frames in stacks))
 
