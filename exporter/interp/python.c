@@ -6,6 +6,7 @@
  */
 #include "exporter/interp/python.h"
 #include "exporter/interp/python_lines.h"
+#include "exporter/interp/text.h"
 #include "exporter/symfile/python.h"
 #include "lib/base/alloc.h"
 #include "lib/base/cursor.h"
@@ -23,9 +24,6 @@ enum {
 
 /* State of a str: 2 bits interned, then these. */
 enum { STR_KIND_SHIFT = 2, STR_KIND_MASK = 7, STR_IS_COMPACT = 1 << 5, STR_IS_ASCII = 1 << 6 };
-
-static const char ELLIPSIS[] = "\xe2\x80\xa6";
-enum { MAX_UTF8_BYTES = 4, REPLACEMENT = 0xfffd };
 
 /* The beginning of an object. */
 struct head {
@@ -73,46 +71,17 @@ static int read_object(const struct interp_memory *m, const struct runtime_recor
 	return 0;
 }
 
-static size_t put_utf8(uint32_t c, char *to)
-{
-	if (!c || c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
-		c = REPLACEMENT;
-	if (c < 0x80) {
-		to[0] = (char)c;
-		return 1;
-	}
-	if (c < 0x800) {
-		to[0] = (char)(0xc0 | c >> 6);
-		to[1] = (char)(0x80 | (c & 0x3f));
-		return 2;
-	}
-	if (c < 0x10000) {
-		to[0] = (char)(0xe0 | c >> 12);
-		to[1] = (char)(0x80 | (c >> 6 & 0x3f));
-		to[2] = (char)(0x80 | (c & 0x3f));
-		return 3;
-	}
-	to[0] = (char)(0xf0 | c >> 18);
-	to[1] = (char)(0x80 | (c >> 12 & 0x3f));
-	to[2] = (char)(0x80 | (c >> 6 & 0x3f));
-	to[3] = (char)(0x80 | (c & 0x3f));
-	return 4;
-}
-
 /* `kind` bytes a character. is_clipped: there are more behind them. */
 static char *to_utf8(const uint8_t *from, size_t n, unsigned kind, bool is_clipped)
 {
 	struct cursor c = cursor_of(from, n * kind);
-	char text[INTERP_MAX_TEXT_BYTES];
-	size_t at = 0;
+	struct interp_text text = {.n = 0};
 
-	while (cursor_left(&c) && at + MAX_UTF8_BYTES + strlen(ELLIPSIS) <= sizeof(text))
-		at += put_utf8((uint32_t)cursor_le(&c, kind), text + at);
-	if (cursor_left(&c) || is_clipped) {
-		memcpy(text + at, ELLIPSIS, strlen(ELLIPSIS));
-		at += strlen(ELLIPSIS);
-	}
-	return xstrndup(text, at);
+	while (cursor_left(&c) && interp_text_put(&text, (uint32_t)cursor_le(&c, kind)))
+		;
+	if (is_clipped)
+		interp_text_clip(&text);
+	return interp_text_take(&text);
 }
 
 /* malloc'ed UTF-8 of a str. */
