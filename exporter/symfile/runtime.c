@@ -8,7 +8,11 @@
 const char *runtime_name(uint32_t kind)
 {
 	static const char *const names[N_RUNTIMES] = {
-		[RUNTIME_NONE] = "", [RUNTIME_PYTHON] = "python", [RUNTIME_RUBY] = "ruby"};
+		[RUNTIME_NONE] = "",
+		[RUNTIME_PYTHON] = "python",
+		[RUNTIME_RUBY] = "ruby",
+		[RUNTIME_V8] = "v8",
+	};
 
 	return kind < N_RUNTIMES ? names[kind] : "";
 }
@@ -23,6 +27,9 @@ const char *runtime_refusal_text(uint32_t refusal)
 		[RUNTIME_NO_STATE] = "it is stripped of what leads to a thread's state",
 		[RUNTIME_FREE_THREADED] = "free-threaded builds are not read yet",
 		[RUNTIME_NO_INTERPRETER] = "the function of its interpreter is not found",
+		[RUNTIME_NO_METADATA] =
+			"it does not export the constants that describe its structures",
+		[RUNTIME_COMPRESSED] = "builds with compressed pointers are not read",
 	};
 
 	return refusal < N_RUNTIME_REFUSALS ? texts[refusal] : "";

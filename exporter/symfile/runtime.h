@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 /* The numbers are in symbol files: new ones go to the end. */
-enum runtime_kind { RUNTIME_NONE, RUNTIME_PYTHON, RUNTIME_RUBY, N_RUNTIMES };
+enum runtime_kind { RUNTIME_NONE, RUNTIME_PYTHON, RUNTIME_RUBY, RUNTIME_V8, N_RUNTIMES };
 
 /* Why no frame of it is shown. */
 enum runtime_refusal {
@@ -17,6 +17,8 @@ enum runtime_refusal {
 	RUNTIME_NO_STATE, /* nothing leads to the state of a thread (stripped, unknown machine code) */
 	RUNTIME_FREE_THREADED,
 	RUNTIME_NO_INTERPRETER, /* the function of its interpreter is not found */
+	RUNTIME_NO_METADATA, /* built or stripped so that nothing says where its fields are (Electron, Deno) */
+	RUNTIME_COMPRESSED, /* pointers to its objects have 32 bits */
 	N_RUNTIME_REFUSALS
 };
 

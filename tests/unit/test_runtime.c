@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Runtimes in ELF files: every Python of this machine, and what is refused when a file is not as its version has it. Whether offsets
- * are right shows test_interp_python.c, in live processes.
+ * Runtimes in ELF files: every Python of this machine, its Node.js, and what is refused when a file is not as its version has it. Whether offsets
+ * are right show test_interp_python.c and test_interp_v8.c, in live processes.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 #include "exporter/symfile/python.h"
+#include "exporter/symfile/v8.h"
 #include "exporter/symfile/symbol_runtime.h"
 #include "tests/unit/pythons.h"
 #include "tests/unit/runtime_find.h"
@@ -104,6 +105,7 @@ static void test_in_symbol_files(void **state)
 	for (int rows_only = 0; rows_only < 2; rows_only++) {
 		check_symbol_file("tests/data/fuzz/runtime/new.so", rows_only);
 		check_symbol_file("tests/data/fuzz/runtime/old.so", rows_only);
+		check_symbol_file("tests/data/fuzz/runtime/v8.so", rows_only);
 		check_symbol_file("/bin/sh", rows_only);
 	}
 }
@@ -223,6 +225,83 @@ static void test_refusals_of_own_offsets(void **state)
 	copy_close(&c);
 }
 
+/* Node.js, where this machine has it. */
+static const char NODE[] = "/usr/bin/node";
+
+static void test_node(void **state)
+{
+	static const enum v8_number may_lack[] = {V8_TYPE_BASELINE_DATA, V8_TYPE_STREAM,
+		V8_SHARED_ID, V8_SCOPE_RECEIVER, V8_CODE_START, V8_STREAM_CODE, V8_DEOPT_EXITS,
+		V8_DEOPT_FIRST, V8_EXTRA_ARGUMENTS, V8_CODE_FLAGS, V8_KIND_BASELINE};
+	struct runtime_record r;
+
+	(void)state;
+	if (access(NODE, R_OK) != 0)
+		skip();
+	assert_true(runtime_of_file(NODE, &r));
+	print_message("%s: %s %u.%u, refused: %u, builtins %#llx to %#llx\n", NODE,
+		runtime_name(r.kind), RUNTIME_MAJOR(r.version), RUNTIME_MINOR(r.version), r.refusal,
+		(unsigned long long)r.addresses[V8_BUILTINS],
+		(unsigned long long)r.addresses[V8_BUILTINS_END]);
+	assert_int_equal(r.kind, RUNTIME_V8);
+	assert_int_equal(r.refusal, RUNTIME_NOT_REFUSED);
+	assert_true(r.addresses[V8_BUILTINS] < r.addresses[V8_BUILTINS_END]);
+	for (size_t i = 0; i < N_V8_NUMBERS; i++) {
+		bool lacks = false;
+
+		for (size_t k = 0; k < ARRAY_SIZE(may_lack); k++)
+			lacks |= i == may_lack[k];
+		assert_true(lacks || r.offsets[i] != RUNTIME_NO_FIELD);
+	}
+}
+
+/* All names that begin so, in the table of dynamic symbols, begin otherwise. */
+static void rename_symbols(struct copy *c, const char *begin)
+{
+	GElf_Shdr shdr;
+	Elf_Scn *names;
+
+	assert_non_null(gelf_getshdr(c->f.dynsym, &shdr));
+	names = elf_getscn(c->f.elf, shdr.sh_link);
+	assert_non_null(gelf_getshdr(names, &shdr));
+	for (uint64_t at = shdr.sh_offset; at < shdr.sh_offset + shdr.sh_size; at++)
+		if (memcmp(c->image.data + at, begin, strlen(begin)) == 0)
+			assert_int_equal(pwrite(c->fd, "x", 1, (off_t)at), 1);
+}
+
+static void test_refusals_of_v8(void **state)
+{
+	const uint32_t other = 99, compressed = 4, none = 0;
+	struct runtime_record r;
+	struct elf_file f;
+	struct copy c;
+
+	(void)state;
+	if (access(NODE, R_OK) != 0)
+		skip();
+	copy_open(&c, NODE);
+	assert_int_equal(refusal_with(&c, symbol_of(&c, "_ZN2v88internal7Version6minor_E"), &other,
+				 sizeof(other)),
+		RUNTIME_UNKNOWN_VERSION);
+	assert_int_equal(refusal_with(&c, symbol_of(&c, "v8dbg_TaggedSize"), &compressed,
+				 sizeof(compressed)),
+		RUNTIME_COMPRESSED);
+	assert_int_equal(
+		refusal_with(&c, symbol_of(&c, "v8dbg_ThinStringTag"), &other, sizeof(other)),
+		RUNTIME_UNLIKE_VERSION);
+	assert_int_equal(refusal_with(&c, symbol_of(&c, "v8dbg_type_Script__SCRIPT_TYPE"), &none,
+				 sizeof(none)),
+		RUNTIME_UNLIKE_VERSION);
+	/* Electron exports V8's interface and nothing of what is behind it. */
+	rename_symbols(&c, "v8dbg_");
+	assert_int_equal(elf_file_open(c.fd, &f, NULL), 0);
+	assert_true(runtime_read(&f, &r));
+	assert_int_equal(r.kind, RUNTIME_V8);
+	assert_int_equal(r.refusal, RUNTIME_NO_METADATA);
+	elf_file_done(&f);
+	copy_close(&c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -232,6 +311,8 @@ int main(void)
 		cmocka_unit_test(test_python_2),
 		cmocka_unit_test(test_refusals_of_tables),
 		cmocka_unit_test(test_refusals_of_own_offsets),
+		cmocka_unit_test(test_node),
+		cmocka_unit_test(test_refusals_of_v8),
 	};
 
 	return cmocka_run_group_tests_name("runtime", tests, NULL, NULL);

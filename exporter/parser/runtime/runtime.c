@@ -5,10 +5,12 @@
 #include "exporter/parser/runtime/runtime.h"
 #include "exporter/parser/runtime/python.h"
 #include "exporter/parser/runtime/ruby.h"
+#include "exporter/parser/runtime/v8.h"
 
 static bool (*const detectors[])(const struct elf_file *f, struct runtime_record *ret) = {
 	python_detect,
 	ruby_detect,
+	v8_detect,
 };
 
 bool runtime_read(const struct elf_file *f, struct runtime_record *ret)
