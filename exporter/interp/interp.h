@@ -14,12 +14,16 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+struct v8_scripts;
+
 /* A process's memory. */
 struct interp_memory {
 	/* Copies `bytes` bytes at `addr`: 0, or negative when not all of them can be read. */
 	int (*read)(void *arg, uint64_t addr, void *to, size_t bytes);
 	void *arg;
 	uint64_t bias; /* of the runtime's file in this process: address less ELF virtual address */
+	struct v8_scripts *
+		scripts; /* V8's: what is kept between readings (exporter/interp/v8_script.h); NULL: nothing */
 };
 
 enum {
