@@ -12,7 +12,7 @@
 #include <linux/types.h> /* the kernel half has them from bpf/core/types.h */
 #endif
 
-#define ABI_VERSION 6
+#define ABI_VERSION 7
 
 #if defined(__TARGET_ARCH_arm64) || (!defined(__bpf__) && defined(__aarch64__))
 #define ABI_ARM64 1
@@ -206,6 +206,15 @@ struct abi_stack {
 };
 enum { ABI_MAX_STACK_BYTES = 124 * 1024 };
 
+enum abi_code_flags {
+	ABI_CODE_MACHINE =
+		1
+		<< 0, /* machine code that the runtime made: `object` is the address in an ABI_FRAME_JIT word */
+	ABI_CODE_EXACT =
+		1
+		<< 1, /* of which the sample was at that instruction (the word says one byte more), not behind a call */
+};
+
 /*
  * A code object of a language runtime: at first sight in its process image, when another one lies at its address, and again with the
  * first sample that is ABI_CODE_AGAIN_NS later, so that what was lost is there in the end. Samples of that time and later mean the object
@@ -215,13 +224,13 @@ enum { ABI_MAX_STACK_BYTES = 124 * 1024 };
 struct abi_code {
 	__u8 type;   /* ABI_RECORD_CODE */
 	__u8 event;  /* of its sample */
-	__u16 flags; /* 0 */
+	__u16 flags; /* enum abi_code_flags */
 	__u32 cpu;
 	__u64 time_ns;	/* of its sample */
 	__u64 start_ns; /* as in the sample's record */
 	__u32 pid, exec_id;
-	__u64 object;  /* address >> ABI_INTERP_ADDRESS_SHIFT */
-	__u64 check;   /* of the object's memory, by its runtime (bpf/interp/rows.h) */
+	__u64 object; /* address >> ABI_INTERP_ADDRESS_SHIFT; ABI_CODE_MACHINE: address of the word */
+	__u64 check; /* of the object's memory, by its runtime (bpf/interp/rows.h); ABI_CODE_MACHINE: the function that the frame says it runs, 0: it says none */
 	__u64 context; /* what it ran for in that sample, where its name alone does not say; 0: not known. Ruby: a word that leads to the method */
 };
 
