@@ -181,7 +181,7 @@ static const struct option_spec specs[] = {
 	{"interp", OPTION_STRING, AT(interp), .value = "NAME,NAME|none", .fallback = "python,ruby",
 		.help = "Language runtimes whose own frames stand in stacks: functions, files and "
 			"lines of the language in place of those of its interpreter. Known ones: "
-			"python, ruby. none: native frames only."},
+			"python, ruby, v8. none: native frames only."},
 
 	OPTION_HEADING("System"),
 	{"path.procfs", OPTION_STRING, AT(procfs), .value = "DIR", .fallback = "/proc",

@@ -20,6 +20,7 @@ enum interp_kind {
 	INTERP_PYTHON_CFRAMES, /* 3.10, 3.11: a C structure, chained on its own */
 	INTERP_PYTHON_SHIMS,   /* from 3.12 on: a frame of the language's chain */
 	INTERP_RUBY, /* nothing; a flag in the frame that the interpreter's function was entered for */
+	INTERP_V8, /* a language frame is a native frame, which says whose it is */
 	INTERP_N_KINDS
 };
 
@@ -49,7 +50,7 @@ struct interp_layout {
 	__u16 code_check,
 		code_check_bytes; /* of a code object, whole words: none of them changes while it lives */
 	__u16 code_name, name_check,
-		name_check_bytes; /* address of its name, or of its body (Ruby), among those words, and words there that others do not have; INTERP_NO_FIELD: not needed */
+		name_check_bytes; /* address of its name, or of its body (Ruby), among those words, and words there that others do not have; INTERP_NO_FIELD: not needed. V8: its bytecode, and bytes of the object itself */
 	__u16 tag_mask; /* low bits of a pointer to a code object that say something else */
 	__u16 position_bytes; /* of one position: 2; 1 where frame_position is a number of bytes, 0 where it is in use as it is */
 	__u16 interp_generation; /* in the interpreter's state: rises when a code object goes */
@@ -59,7 +60,9 @@ struct interp_layout {
 	__u16 frame_bytes;
 	__u16 frame_env;   /* where its last word is the frame's flags; two before it, the method */
 	__u16 has_context; /* names need the method that a frame runs for (struct abi_code) */
-	__u16 reserved[3];
+	/* V8, whose frame_position lies below the frame pointer. */
+	__u16 function_shared;		    /* the code object, in a function */
+	__u16 function_type, function_last; /* the first and the last type of functions */
 };
 _Static_assert(sizeof(struct interp_layout) == 64, "a cache line");
 
@@ -89,7 +92,7 @@ struct interp_process {
 		__s64 off;
 	} states[INTERP_N_STATES];
 	__u32 layout;
-	/* Where the interpreter's function lies (INTERP_PYTHON_EVALS, INTERP_RUBY): as in a native frame word. */
+	/* Where the interpreter's function lies (INTERP_PYTHON_EVALS, INTERP_RUBY), or V8's built-in functions: as in a native frame word. */
 	__u32 eval_binary;
 	__u64 eval_off;
 	__u32 eval_bytes;

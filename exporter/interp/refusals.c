@@ -12,11 +12,14 @@ const char *interp_refusal_name(uint32_t refusal)
 		[RUNTIME_NO_STATE] = "no_state",
 		[RUNTIME_FREE_THREADED] = "free_threaded",
 		[RUNTIME_NO_INTERPRETER] = "no_interpreter",
+		[RUNTIME_NO_METADATA] = "no_metadata",
+		[RUNTIME_COMPRESSED] = "compressed",
 		[INTERP_REFUSED_SECOND] = "second_runtime",
 		[INTERP_REFUSED_KEYS] = "thread_keys",
 		[INTERP_REFUSED_UNLIKE] = "unlike_process",
 		[INTERP_REFUSED_LAYOUTS] = "layouts",
 		[INTERP_REFUSED_MEMORY] = "memory",
+		[INTERP_REFUSED_MACHINE] = "machine",
 	};
 
 	return refusal < N_INTERP_REFUSALS && names[refusal] ? names[refusal] : "";
@@ -33,6 +36,7 @@ const char *interp_refusal_text(uint32_t refusal)
 	case INTERP_REFUSED_LAYOUTS:
 		return "more versions than there is room for have run since the exporter began";
 	case INTERP_REFUSED_MEMORY: return "the memory of the process cannot be read";
+	case INTERP_REFUSED_MACHINE: return "its frames are walked on x86-64 only";
 	default: return runtime_refusal_text(refusal);
 	}
 }

@@ -12,6 +12,7 @@ enum interp_refusal {
 	INTERP_REFUSED_UNLIKE,	/* no thread's state is where the file says */
 	INTERP_REFUSED_LAYOUTS, /* more versions at once than kernel memory has room for */
 	INTERP_REFUSED_MEMORY,	/* the process's memory cannot be read */
+	INTERP_REFUSED_MACHINE, /* its frames are not walked on such processors */
 	N_INTERP_REFUSALS
 };
 

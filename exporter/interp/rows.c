@@ -2,6 +2,8 @@
  *
  * Layouts of CPython's versions, and where the threads of a runtime have their state.
  *
+ * V8 needs no state of a thread: its frames are native ones.
+ *
  * Nothing of CPython is published on the word of a file alone: a thread in the runtime's own list has its id, which is the thread pointer, so
  * that the way to its state can be gone as the kernel half will go it, and must lead to that thread. Ruby's threads from 3.0 on do
  * not have it, so that the kernel half alone can go that way: it takes frames only from a stack that they divide into.
@@ -9,6 +11,7 @@
 #include "exporter/interp/rows.h"
 #include "exporter/interp/python.h"
 #include "exporter/interp/ruby_rows.h"
+#include "exporter/interp/v8_rows.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/err.h"
 #include <string.h>
@@ -109,16 +112,35 @@ bool interp_layout_of(const struct runtime_record *r, struct interp_layout *ret)
 	switch (r->kind) {
 	case RUNTIME_PYTHON: return python_layout(r, ret);
 	case RUNTIME_RUBY: return ruby_rows_layout(r, ret);
+	case RUNTIME_V8: return v8_rows_layout(r, ret);
 	default: return false;
 	}
 }
 
+bool interp_is_walked_here(uint32_t kind)
+{
+	return kind != RUNTIME_V8 || !ABI_ARM64;
+}
+
+bool interp_needs_eval(const struct interp_layout *l)
+{
+	return l->kind == INTERP_PYTHON_EVALS || l->kind == INTERP_RUBY || l->kind == INTERP_V8;
+}
+
 bool interp_eval_of(const struct runtime_record *r, uint64_t *ret_start, uint64_t *ret_end)
 {
-	bool is_ruby = r->kind == RUNTIME_RUBY;
+	static const struct {
+		uint8_t start, end; /* of the record's addresses */
+	} evals[N_RUNTIMES] = {
+		[RUNTIME_PYTHON] = {PYTHON_EVAL, PYTHON_EVAL_END},
+		[RUNTIME_RUBY] = {RUBY_EXEC, RUBY_EXEC_END},
+		[RUNTIME_V8] = {V8_BUILTINS, V8_BUILTINS_END},
+	};
 
-	*ret_start = r->addresses[is_ruby ? (int)RUBY_EXEC : (int)PYTHON_EVAL];
-	*ret_end = r->addresses[is_ruby ? (int)RUBY_EXEC_END : (int)PYTHON_EVAL_END];
+	if (r->kind == RUNTIME_NONE || r->kind >= N_RUNTIMES)
+		return false;
+	*ret_start = r->addresses[evals[r->kind].start];
+	*ret_end = r->addresses[evals[r->kind].end];
 	return *ret_end > *ret_start && *ret_end - *ret_start <= UINT32_MAX;
 }
 

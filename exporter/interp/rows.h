@@ -18,9 +18,13 @@ struct interp_layouts {
 	uint64_t refused; /* for want of room */
 };
 
+/* Are frames of that runtime walked on processors like this one? */
+bool interp_is_walked_here(uint32_t kind);
 /* The layout of a record that is not refused. False: its version has no way of walking. */
 bool interp_layout_of(const struct runtime_record *r, struct interp_layout *ret);
-/* The function that interprets, as addresses in the file, by which native frames are told in layouts that need it. False: it is not known. */
+/* Does the kernel half tell native frames of the runtime by where its code lies? */
+bool interp_needs_eval(const struct interp_layout *l);
+/* That code, the function that interprets or V8's built-in functions, as addresses in the file. False: it is not known. */
 bool interp_eval_of(const struct runtime_record *r, uint64_t *ret_start, uint64_t *ret_end);
 /* The number of that layout, taken when it is new; -ENOSPC (counted) when all are taken. */
 int interp_layouts_find(struct interp_layouts *l, const struct interp_layout *layout);

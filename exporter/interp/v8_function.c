@@ -4,6 +4,7 @@
  * assigned to; a builtin has a string in place of the scope.
  */
 #include "exporter/interp/v8_function.h"
+#include "bpf/interp/rows.h"
 #include "lib/base/alloc.h"
 #include "lib/base/hash.h"
 
@@ -207,6 +208,15 @@ static uint64_t check_of(const struct shared *shared, const struct v8_function *
 	return hash_xxh3(words, sizeof(words));
 }
 
+/* What the kernel half takes of it (v8_rows_layout). */
+static uint64_t kernel_check_of(const struct runtime_record *r, const struct shared *shared)
+{
+	bool has_id = r->offsets[V8_SHARED_ID] != RUNTIME_NO_FIELD;
+	uint64_t numbers = shared->literal | (has_id ? (uint64_t)shared->id << 32 : 0);
+
+	return interp_check_add(interp_check_add(0, shared->script), numbers);
+}
+
 int v8_function_read(
 	struct v8_heap *h, struct v8_scripts *s, uint64_t object, struct v8_function *ret)
 {
@@ -224,6 +234,7 @@ int v8_function_read(
 	if (error < 0)
 		return part_error(error);
 	f.code.check = check_of(&shared, &f);
+	f.code.kernel_check = kernel_check_of(h->r, &shared);
 	error = v8_function_check(h, object, &f);
 	if (error < 0)
 		return error;

@@ -5,6 +5,7 @@
 #include "exporter/interp/rows.h"
 #include "exporter/parser/runtime/python_layouts.h"
 #include "exporter/parser/runtime/ruby_layouts.h"
+#include "exporter/parser/runtime/v8_layouts.h"
 #include "exporter/symfile/ruby.h"
 #include "lib/base/cleanup.h"
 #include "lib/base/err.h"
@@ -191,6 +192,92 @@ static void layouts_of_rubies_that_are_none(_unused_ void **state)
 	}
 }
 
+/* What its metadata says of 12 to 26 alike, and what only the table of versions has. */
+static struct runtime_record record_of_v8(uint32_t version)
+{
+	struct runtime_record r = {.kind = RUNTIME_V8, .version = version};
+
+	for (size_t i = 0; i < RUNTIME_MAX_OFFSETS; i++)
+		r.offsets[i] = RUNTIME_NO_FIELD;
+	memcpy(r.offsets, v8_layout(version), N_V8_NUMBERS * sizeof(r.offsets[0]));
+	r.offsets[V8_FUNCTION_SHARED] = 24;
+	r.offsets[V8_SHARED_SCRIPT] = 32;
+	r.offsets[V8_TYPE_FUNCTION] = 1057;
+	r.offsets[V8_TYPE_FUNCTION_LAST] = 1071;
+	if (r.offsets[V8_BYTECODE_START] == V8_BY_SYMBOL)
+		r.offsets[V8_BYTECODE_START] = 40;
+	return r;
+}
+
+static void layouts_of_v8(_unused_ void **state)
+{
+	static const struct {
+		uint32_t version;
+		uint16_t position, check, check_bytes;
+	} cases[] = {
+		{RUNTIME_VERSION(7, 8, 0), 32, 52, 4},
+		{RUNTIME_VERSION(8, 4, 0), 32, 52, 4},
+		{RUNTIME_VERSION(9, 4, 0), 40, 52, 4},
+		{RUNTIME_VERSION(10, 2, 0), 40, 52, 4},
+		{RUNTIME_VERSION(11, 3, 0), 40, 52, 4},
+		{RUNTIME_VERSION(12, 4, 0), 40, 52, 4},
+		{RUNTIME_VERSION(13, 6, 0), 40, 60, 8},
+		{RUNTIME_VERSION(14, 6, 0), 40, 60, 8},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct runtime_record r = record_of_v8(cases[i].version);
+		struct interp_process row = {.states = {{.by = INTERP_BY_TP}}};
+		struct interp_layout l;
+
+		assert_true(interp_layout_of(&r, &l));
+		assert_int_equal(l.kind, INTERP_V8);
+		assert_true(interp_needs_eval(&l));
+		assert_int_equal(l.frame_position, cases[i].position);
+		assert_int_equal(l.code_check, 32);
+		assert_int_equal(l.code_check_bytes, 8);
+		assert_int_equal(l.name_check, cases[i].check);
+		assert_int_equal(l.name_check_bytes, cases[i].check_bytes);
+		/* Its threads have nothing that is looked for. */
+		assert_int_equal(interp_states_of(NULL, &r, false, &row), 0);
+		for (size_t k = 0; k < INTERP_N_STATES; k++)
+			assert_int_equal(row.states[k].by, INTERP_BY_NOTHING);
+	}
+}
+
+static void layouts_of_v8_that_are_none(_unused_ void **state)
+{
+	static const struct {
+		enum v8_number what;
+		uint16_t number;
+	} cases[] = {
+		{V8_FUNCTION_SHARED, RUNTIME_NO_FIELD},
+		{V8_FUNCTION_SHARED, 0},
+		{V8_FUNCTION_SHARED, 28},
+		{V8_SHARED_SCRIPT, RUNTIME_NO_FIELD},
+		{V8_SHARED_DATA, RUNTIME_NO_FIELD},
+		{V8_SHARED_LITERAL, RUNTIME_NO_FIELD},
+		{V8_SHARED_LITERAL, 64}, /* no more beside the other number */
+		{V8_FRAME_POSITION, RUNTIME_NO_FIELD},
+		{V8_FRAME_POSITION, 16},
+		{V8_FRAME_POSITION, 36},
+		{V8_BYTECODE_START, RUNTIME_NO_FIELD},
+		{V8_BYTECODE_START, 0},
+		{V8_TYPE_FUNCTION, RUNTIME_NO_FIELD},
+		{V8_TYPE_FUNCTION, 1072},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct runtime_record r = record_of_v8(RUNTIME_VERSION(13, 6, 0));
+		struct interp_layout l;
+
+		r.offsets[cases[i].what] = cases[i].number;
+		assert_false(interp_layout_of(&r, &l));
+	}
+	assert_int_equal(interp_is_walked_here(RUNTIME_V8), !ABI_ARM64);
+	assert_true(interp_is_walked_here(RUNTIME_RUBY));
+}
+
 static void functions_that_interpret(_unused_ void **state)
 {
 	struct runtime_record r = {.kind = RUNTIME_RUBY};
@@ -209,6 +296,15 @@ static void functions_that_interpret(_unused_ void **state)
 	r.addresses[PYTHON_EVAL_END] = 0x2001;
 	assert_true(interp_eval_of(&r, &start, &end));
 	assert_int_equal(start, 0x2000);
+	r.kind = RUNTIME_V8;
+	assert_false(interp_eval_of(&r, &start, &end));
+	r.addresses[V8_BUILTINS] = 0x3000;
+	r.addresses[V8_BUILTINS_END] = 0x203000;
+	assert_true(interp_eval_of(&r, &start, &end));
+	assert_int_equal(start, 0x3000);
+	assert_int_equal(end, 0x203000);
+	r.kind = N_RUNTIMES;
+	assert_false(interp_eval_of(&r, &start, &end));
 }
 
 static void equal_layouts_are_one(_unused_ void **state)
@@ -528,6 +624,8 @@ int main(void)
 		cmocka_unit_test(layouts_that_are_none),
 		cmocka_unit_test(layouts_of_rubies),
 		cmocka_unit_test(layouts_of_rubies_that_are_none),
+		cmocka_unit_test(layouts_of_v8),
+		cmocka_unit_test(layouts_of_v8_that_are_none),
 		cmocka_unit_test(functions_that_interpret),
 		cmocka_unit_test(equal_layouts_are_one),
 		cmocka_unit_test(a_variable_at_the_thread_pointer),

@@ -36,7 +36,7 @@ void interp_processes_freep(struct interp_processes **sp)
 	*sp = NULL;
 }
 
-/* The interpreter's function as native frame words have it. False: frames are found by it, and it is not known. */
+/* The interpreter's function, or V8's built-in ones, as native frame words have it. False: frames are found by it, and it is not known. */
 static bool set_eval(struct interp_processes *s, const struct proc_interp_request *q,
 	const struct runtime_record *r, const struct interp_layout *layout,
 	struct interp_process *row)
@@ -45,7 +45,7 @@ static bool set_eval(struct interp_processes *s, const struct proc_interp_reques
 
 	if (!interp_eval_of(r, &start, &end) ||
 		!binary_runtime_offset(s->o.binaries, q->runtime.binary, start, &off))
-		return layout->kind != INTERP_PYTHON_EVALS && layout->kind != INTERP_RUBY;
+		return !interp_needs_eval(layout);
 	row->eval_binary = q->runtime.binary;
 	row->eval_off = off;
 	row->eval_bytes = (uint32_t)(end - start);
@@ -63,6 +63,8 @@ static int read_process(struct interp_processes *s, const struct proc_interp_req
 	/* The id may be another file's by now: then the process has ended too. */
 	if (!binary_runtime(s->o.binaries, q->runtime.binary, &record))
 		return -ESRCH;
+	if (!interp_is_walked_here(record.kind))
+		return INTERP_REFUSED_MACHINE;
 	if (!interp_layout_of(&record, layout))
 		return RUNTIME_UNLIKE_VERSION;
 	interp_window_init(&window, s->o.keeper, q->pid, q->start_ns, q->runtime.bias);
