@@ -234,6 +234,12 @@ struct abi_code {
 	__u64 context; /* what it ran for in that sample, where its name alone does not say; 0: not known. Ruby: a word that leads to the method */
 };
 
+/* Where the languages that are walked have their frames: programs are loaded without the code for others. */
+enum abi_interp_walks {
+	ABI_INTERP_RUNS = 1 << 0,   /* in chains of their own (CPython, Ruby) */
+	ABI_INTERP_FRAMES = 1 << 1, /* they are native frames (V8) */
+};
+
 /* Written by user space before load (.rodata). */
 struct abi_config {
 	__u32 version;	     /* ABI_VERSION */
@@ -242,6 +248,6 @@ struct abi_config {
 	__u32 shadow;	   /* one user stack of this many is sent with a copy; 0: none */
 	__u32 file_mask; /* buckets of known files (bpf/unwind/files.h), less one; a power of two */
 	__u32 by_fp;	 /* mappings never known (captures): frame pointers only */
-	__u32 interp;	 /* frames of language runtimes are found too */
+	__u32 interp;	 /* enum abi_interp_walks: frames of language runtimes are found too */
 	__u32 reserved;
 };

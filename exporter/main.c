@@ -3,6 +3,7 @@
  * sonde-exporter: flags, roles, then the pipeline with the HTTP server as its sink.
  */
 #include "exporter/fetcher/fetcher.h"
+#include "exporter/interp/rows.h"
 #include "exporter/keeper/roles.h"
 #include "exporter/parser/parser.h"
 #include "exporter/pipeline.h"
@@ -129,7 +130,7 @@ static int start_roles(
 		.ask_kernel = strcmp(o->kernel_walk, "kernel") == 0,
 		.by_frame_pointer = o->capture && *o->capture,
 		.state_dirs = {*o->symbols_cache_path ? o->symbols_cache_path : NULL},
-		.interp = has_interp,
+		.interp = has_interp ? interp_walks(interp) : 0,
 		.copies = has_interp,
 		.attacher = o->java_perfmap,
 		.parser = parser_zygote_run,

@@ -4,7 +4,7 @@
  * another object lies at its address.
  */
 #pragma once
-#include "bpf/core/sampling.h"
+#include "bpf/core/scratch.h"
 #include "bpf/interp/check.h"
 
 struct ring {
@@ -19,9 +19,12 @@ struct {
 	__array(values, struct ring);
 } rings SEC(".maps") __weak;
 
+/* Objects have 44 bits; machine code has its address, and one of the bits below or both. */
 struct code_key {
 	__u64 image, object;
 };
+#define CODE_KEY_MACHINE (1ULL << 63)
+#define CODE_KEY_EXACT (1ULL << 62)
 
 enum { CODE_MAX_TOLD = 128 }; /* in one sample; the next one tells of the others */
 
@@ -42,8 +45,11 @@ struct code_telling {
 	struct scratch *s;
 	void *ring;
 	__u64 now_ns;
-	bool has_room;	     /* half the ring is for samples */
-	__u64 word, context; /* of the object that is told */
+	bool has_room; /* half the ring is for samples */
+	/* Of the object that is told. */
+	__u64 word, context;
+	__u64 object; /* as in the record */
+	__u16 flags;  /* enum abi_code_flags */
 };
 
 static long context_turn(__u32 i, struct code_telling *t)
@@ -53,19 +59,32 @@ static long context_turn(__u32 i, struct code_telling *t)
 		ABI_INTERP_OBJECT(t->word) << ABI_INTERP_ADDRESS_SHIFT, &t->context);
 }
 
+/* The ring of this CPU. Half of it is for samples. */
+static __always_inline bool code_find_ring(struct code_telling *t)
+{
+	__u32 group = record_of(t->s)->cpu / ABI_CPUS_PER_RING;
+
+	t->ring = bpf_map_lookup_elem(&rings, &group);
+	if (!t->ring)
+		return false;
+	t->has_room = bpf_ringbuf_query(t->ring, BPF_RB_AVAIL_DATA) <
+		      bpf_ringbuf_query(t->ring, BPF_RB_RING_SIZE) / 2;
+	return true;
+}
+
 /* To the ring: 0, or negative when it had no room, or what the object ran for is to be looked for in the next sample. */
-static __always_inline long code_tell(
-	struct code_telling *t, const struct code_key *key, __u64 check)
+static __always_inline long code_tell(struct code_telling *t, __u64 check)
 {
 	const struct abi_record *r = record_of(t->s);
 	struct abi_code code = {.type = ABI_RECORD_CODE,
 		.event = r->event,
+		.flags = t->flags,
 		.cpu = r->cpu,
 		.time_ns = r->time_ns,
 		.start_ns = r->start_ns,
 		.pid = r->pid,
 		.exec_id = r->exec_id,
-		.object = key->object,
+		.object = t->object,
 		.check = check};
 
 	t->context = 0;
@@ -79,6 +98,43 @@ static __always_inline long code_tell(
 	}
 
 	return bpf_ringbuf_output(t->ring, &code, sizeof(code), BPF_RB_NO_WAKEUP);
+}
+
+/*
+ * The machine code of the frame that the walk is at (V8), whose function is the check. It is told at once, since its word does not say whose
+ * it is. Verified once, by itself.
+ */
+UNWIND_ALONE int code_tell_machine(struct scratch *s)
+{
+	struct code_telling t = {.s = s, .flags = ABI_CODE_MACHINE};
+	struct code_key key = {};
+	struct code_seen now = {}, *seen;
+	struct interp *in;
+
+	if (!s)
+		return 0;
+	in = &s->interp;
+	t.object = in->machine;
+	key.image = s->image;
+	key.object = in->machine | CODE_KEY_MACHINE;
+	if (s->walk.exact) {
+		key.object |= CODE_KEY_EXACT;
+		t.flags |= ABI_CODE_EXACT;
+	}
+	now.check = in->function;
+	now.told_ns = record_of(s)->time_ns;
+	seen = bpf_map_lookup_elem(&interp_codes, &key);
+	if (USUAL(seen && seen->check == now.check &&
+		    now.told_ns - seen->told_ns < ABI_CODE_AGAIN_NS))
+		return 0;
+	if (in->n_told >= CODE_MAX_TOLD || !code_find_ring(&t) || !t.has_room ||
+		code_tell(&t, now.check)) {
+		in->n_untold++;
+		return 0;
+	}
+	in->n_told++;
+	bpf_map_update_elem(&interp_codes, &key, &now, BPF_ANY);
+	return 0;
 }
 
 /* One word of the stack. What the ring has no room for counts as not seen: the next sample with it tries again. */
@@ -110,7 +166,8 @@ static long code_turn(__u32 i, struct code_telling *t)
 		return 0;
 	}
 	t->word = word;
-	if (in->n_told >= CODE_MAX_TOLD || !t->has_room || code_tell(t, &key, now.check)) {
+	t->object = key.object;
+	if (in->n_told >= CODE_MAX_TOLD || !t->has_room || code_tell(t, now.check)) {
 		in->n_untold++;
 		return 0;
 	}
@@ -123,19 +180,13 @@ static long code_turn(__u32 i, struct code_telling *t)
 UNWIND_ALONE int codes_tell(struct scratch *s)
 {
 	struct code_telling t = {.s = s};
-	__u32 group;
 
 	if (!s)
 		return 0;
 	t.now_ns = record_of(s)->time_ns;
-	s->interp.n_told = s->interp.n_untold = 0;
 	interp_ruby_look_begin(&s->interp);
-	group = record_of(s)->cpu / ABI_CPUS_PER_RING;
-	t.ring = bpf_map_lookup_elem(&rings, &group);
-	if (!t.ring)
+	if (!code_find_ring(&t))
 		return 0;
-	t.has_room = bpf_ringbuf_query(t.ring, BPF_RB_AVAIL_DATA) <
-		     bpf_ringbuf_query(t.ring, BPF_RB_RING_SIZE) / 2;
 	bpf_loop(record_of(s)->n_user, code_turn, &t, 0);
 	/* Its name is read from the process, which may not live long. */
 	if (s->interp.n_told)

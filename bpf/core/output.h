@@ -3,7 +3,7 @@
  * A record and, where user space is to walk it, its stack, to the ring of the CPU's group.
  */
 #pragma once
-#include "bpf/core/codes.h"
+#include "bpf/core/sampling.h"
 #include "bpf/core/stack_copy.h"
 #include "bpf/unwind/frame_pack.h"
 

@@ -4,7 +4,7 @@
  * more inside it search a run of mappings and a page of rows. State lies in scratch, where the verifier does not follow each value.
  */
 #pragma once
-#include "bpf/core/scratch.h"
+#include "bpf/core/codes.h"
 #include "bpf/process/search.h"
 
 static __always_inline struct process_recent *recent_of(struct scratch *s)
@@ -133,7 +133,39 @@ static __always_inline int unwind_interp(struct walk *w, __u64 *words)
 	struct scratch *s = (void *)w - __builtin_offsetof(struct scratch, walk);
 
 	(void)words;
-	return config.interp ? interp_native_frame(s) : 0;
+	return config.interp & ABI_INTERP_RUNS ? interp_native_frame(s) : 0;
+}
+
+static long look_callback(__u32 i, struct walking *k)
+{
+	return interp_v8_look(&k->s->walk, &k->s->interp, i);
+}
+
+/* Verified once, by itself. */
+UNWIND_ALONE int interp_own_frame(struct scratch *s, __u32 place)
+{
+	struct walking walking = {.s = s};
+	int found;
+
+	if (!s)
+		return 0;
+	found = interp_v8(&s->walk, &s->interp, place);
+	if (found == INTERP_V8_NONE)
+		return 0;
+	if (found == INTERP_V8_LOOK)
+		bpf_loop(INTERP_V8_LOOKS, look_callback, &walking, 0);
+	if (s->interp.machine)
+		code_tell_machine(s);
+	interp_v8_step(&s->walk, &s->interp);
+	return 1;
+}
+
+static __always_inline int unwind_own_step(struct walk *w, enum unwind_place place)
+{
+	struct scratch *s = (void *)w - __builtin_offsetof(struct scratch, walk);
+
+	return config.interp & ABI_INTERP_FRAMES && !UNWIND_ARM64 &&
+	       RARE(w->has_interp == WALK_HAS_FRAMES) && interp_own_frame(s, place);
 }
 
 /* What is left of the language's frames. Verified once, by itself. */
@@ -236,7 +268,7 @@ static __always_inline __u32 walker_run(struct scratch *s)
 	bpf_loop(ABI_MAX_STEPS + 1, walk_callback, &walking, 0);
 	if (RARE(s->walk.is_compat))
 		s->walk.cut = ABI_CUT_COMPAT32;
-	if (config.interp && RARE(s->walk.has_interp))
+	if (config.interp & ABI_INTERP_RUNS && RARE(s->walk.has_interp == WALK_HAS_RUNS))
 		interp_rest(s);
 	steps = frames_finish(&s->walk.frames, s->words, s->spare, &copy);
 	if (RARE(steps))

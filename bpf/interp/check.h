@@ -5,7 +5,7 @@
 #pragma once
 #include "bpf/interp/ruby.h"
 
-/* in->check goes on with n bytes of words that lie there. Negative: they cannot be read. Verified once, by itself. */
+/* in->check goes on with n bytes of words that lie there; less than a word is one word. Negative: they cannot be read. Verified once, by itself. */
 UNWIND_ALONE int interp_check_words(struct walk *w, struct interp *in, __u64 at, __u32 n)
 {
 	if (!w || !in)
@@ -13,7 +13,7 @@ UNWIND_ALONE int interp_check_words(struct walk *w, struct interp *in, __u64 at,
 	UNWIND_FORGET(n);
 	if (n > INTERP_CHECK_BYTES || unwind_read_user(w, in->bytes, n, at))
 		return -1;
-	for (__u32 i = 0; i < INTERP_CHECK_BYTES / sizeof(__u64) && i < n / sizeof(__u64); i++)
+	for (__u32 i = 0; i < INTERP_CHECK_BYTES / sizeof(__u64) && i * sizeof(__u64) < n; i++)
 		in->check = interp_check_add(in->check, in->bytes[i]);
 	return 0;
 }
@@ -28,6 +28,10 @@ UNWIND_FN int interp_check(struct walk *w, struct interp *in, __u64 word)
 	in->check = 0;
 	if (interp_check_words(w, in, object + l->code_check, l->code_check_bytes))
 		return -1;
+	if (l->kind == INTERP_V8) {
+		in->bytes[0] = 0; /* maybe less than a word is read */
+		return interp_check_words(w, in, object + l->name_check, n);
+	}
 	if (l->code_name == INTERP_NO_FIELD)
 		return 0;
 	if (l->kind == INTERP_RUBY && ABI_INTERP_POSITION(word) == ABI_INTERP_BEYOND)

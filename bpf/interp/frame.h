@@ -53,6 +53,12 @@ struct interp {
 	__u32 n_told,
 		n_untold; /* code objects that user space was told of (bpf/core/codes.h), or could not be */
 	__u32 cut; /* enum abi_cut: why the language's part is not whole */
+	/* V8: of the frame that the walk is at. */
+	__u64 machine; /* address behind the first byte of its instruction; 0: its code is not compiled, or of no function */
+	__u64 function; /* its code object; 0: not known */
+	__u32 is_entry; /* C++ entered JavaScript by it */
+	__u32 is_sure;	/* its caller's return address needs no proof */
+	__u32 is_lost;	/* of the walk: a function could not be read */
 	__u64 bytes[INTERP_BYTES / sizeof(__u64)];
 	__u64 buffer[INTERP_BUFFER];
 };

@@ -16,12 +16,16 @@
  *		;
  *	interp_end(w, in);
  *
+ * Where frames of the language are native frames (WALK_HAS_FRAMES), the hook unwind_own_step comes before the step instead
+ * (bpf/interp/v8.h), and there are no runs.
+ *
  * A stack is whole when the native frames reached their root, the chain its end, and each mark lay in a native frame on the way. What is
  * left over else goes to the root's end, and the stack ends with a reason.
  */
 #pragma once
 #include "bpf/interp/python.h"
 #include "bpf/interp/ruby.h"
+#include "bpf/interp/v8.h"
 
 /* One step along the chain, by the runtime: in->at → next, word, entry. 0, or enum abi_cut. */
 UNWIND_FN int interp_step(struct walk *w, struct interp *in)
@@ -110,8 +114,14 @@ UNWIND_ALONE int interp_begin(struct walk *w, struct interp *in)
 	in->n = in->n_out = in->n_ahead = in->n_again = in->n_frames = 0;
 	in->cut = ABI_CUT_NONE;
 	in->low = in->high = w->regs[UNWIND_SP];
+	in->n_told = in->n_untold = in->is_lost = 0;
+	if (in->layout.kind == INTERP_V8) {
+		in->state = INTERP_DONE;
+		w->has_interp = WALK_HAS_FRAMES;
+		return 0;
+	}
 	in->state = INTERP_AHEAD;
-	w->has_interp = 1;
+	w->has_interp = WALK_HAS_RUNS;
 	r = interp_state(w, in);
 	if (r < 0)
 		interp_fail(in, ABI_CUT_INTERP_LOST);

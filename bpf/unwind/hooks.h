@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
  *
- * What the walker (bpf/unwind/walker.h) asks of its surroundings: eight functions that the file which compiles it defines, all of
+ * What the walker (bpf/unwind/walker.h) asks of its surroundings: nine functions that the file which compiles it defines, all of
  * them, static and behind its includes. They are declared here so that they can be read in one place; the compiler complains of one
  * that is missing. In the kernel half they read maps (bpf/core/user_frames.h), on the host plain memory (exporter/walk/deferred.c).
  *
@@ -47,8 +47,13 @@ UNWIND_FN struct unwind_answer *unwind_cache_at(struct walk *w, __u32 i);
 UNWIND_FN struct unwind_near *unwind_near_at(struct walk *w);
 
 /*
- * Frames of a language runtime (bpf/interp), which only a walk that has w->has_interp may have. The walk has made its step from a native frame
+ * Frames of a language runtime (bpf/interp), which only a walk with w->has_interp of WALK_HAS_RUNS may have. The walk has made its step from a native frame
  * that is not recorded yet (w->result); what lies leafward of it goes to `words` now. Returns how far the native frame's word is to be raised:
  * by one if it is an exact leaf (w->is_exact_leaf) and is the first word no more.
  */
 UNWIND_FN int unwind_interp(struct walk *w, __u64 *words);
+/*
+ * The same where frames of the language are native frames, w->has_interp is WALK_HAS_FRAMES (else 0). Is the located frame, which the walk has not left yet, of the
+ * runtime? Then it has been left: w->result is as of any step, and w->word is the frame's word, 0: the native one.
+ */
+UNWIND_FN int unwind_own_step(struct walk *w, enum unwind_place place);

@@ -48,6 +48,13 @@ struct unwind_window {
 	__u64 words[UNWIND_WINDOW_WORDS];
 };
 
+/* Where a language has its frames. */
+enum walk_languages {
+	WALK_HAS_NONE,
+	WALK_HAS_RUNS,	 /* in a chain of its own, between native ones */
+	WALK_HAS_FRAMES, /* they are native frames */
+};
+
 /* The frame's code may have no caller: it has none when its frame pointer leads to none. */
 #define WALK_MAY_BE_ROOT ABI_N_CUTS
 
@@ -82,7 +89,8 @@ struct walk {
 	__u32 result;	  /* of a turn */
 	__u32 near;	  /* step of the last answer in unwind_near */
 	__u32 is_compat;  /* 32-bit code: by frame pointers of half the width alone */
-	__u32 has_interp; /* frames of a language are looked for too */
+	__u32 has_interp; /* enum walk_languages: frames of a language are looked for too */
+	__u64 word;	  /* of a frame that is a language's own; 0: its native one */
 	struct frames frames;
 	struct unwind_window window;
 };

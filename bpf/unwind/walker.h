@@ -3,7 +3,7 @@
  * The walker: from the registers of a thread to the frames of its user stack. One source for the kernel half, for walks over copied
  * stacks in user space (exporter/walk/deferred.c) and for tests, on x86-64 and arm64.
  *
- * Whoever walks includes this header and defines the eight functions of bpf/unwind/hooks.h behind it: how memory is read, what an
+ * Whoever walks includes this header and defines the nine functions of bpf/unwind/hooks.h behind it: how memory is read, what an
  * address lies in, where the tables are. Then
  *
  *	walk_init(&w, n_kernel);                 // n_kernel words of kernel frames lie in front
@@ -72,7 +72,10 @@ UNWIND_FN int walk_turn(struct walk *w, __u64 *words)
 	if (USUAL(w->n_steps < ABI_MAX_STEPS)) {
 		__u32 trampoline = !w->exact && w->n_steps;
 
-		w->result = unwind_step(w, place);
+		if (RARE(unwind_own_step(w, place)))
+			frame = w->word ? w->word : frame;
+		else
+			w->result = unwind_step(w, place);
 		r = UNWIND_ONCE(w->result);
 		frame += trampoline && w->rule.cfa == UNWIND_CFA_SIGNAL;
 		if (RARE(r == UNWIND_CUT) && w->fp_cut == WALK_MAY_BE_ROOT) {
@@ -85,7 +88,7 @@ UNWIND_FN int walk_turn(struct walk *w, __u64 *words)
 	} else {
 		w->cut = ABI_CUT_DEPTH;
 	}
-	if (RARE(w->has_interp))
+	if (RARE(w->has_interp == WALK_HAS_RUNS))
 		frame += unwind_interp(w, words);
 	frames_add(&w->frames, words, frame);
 	/* Readers look one byte lower for return addresses: no cycle may have one that is none in it. */

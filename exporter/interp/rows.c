@@ -117,6 +117,13 @@ bool interp_layout_of(const struct runtime_record *r, struct interp_layout *ret)
 	}
 }
 
+uint32_t interp_walks(uint32_t kinds)
+{
+	const uint32_t v8 = 1U << RUNTIME_V8;
+
+	return (kinds & v8 ? ABI_INTERP_FRAMES : 0) | (kinds & ~v8 ? ABI_INTERP_RUNS : 0);
+}
+
 bool interp_is_walked_here(uint32_t kind)
 {
 	return kind != RUNTIME_V8 || !ABI_ARM64;

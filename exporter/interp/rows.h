@@ -18,6 +18,8 @@ struct interp_layouts {
 	uint64_t refused; /* for want of room */
 };
 
+/* Where runtimes of those kinds, a bit each, have their frames: enum abi_interp_walks. */
+uint32_t interp_walks(uint32_t kinds);
 /* Are frames of that runtime walked on processors like this one? */
 bool interp_is_walked_here(uint32_t kind);
 /* The layout of a record that is not refused. False: its version has no way of walking. */

@@ -199,7 +199,7 @@ static int configure(const struct loaded *l, const struct role_options *o)
 		.by_fp = o->by_frame_pointer,
 		.file_mask = N_FILE_BUCKETS - 1,
 		.bucket_mask = N_BUCKETS - 1,
-		.interp = o->interp && !o->by_frame_pointer,
+		.interp = o->by_frame_pointer ? 0 : o->interp,
 	};
 	struct bpf_map *m = map_of(l, ".rodata.config");
 	_cleanup_free_ struct abi_config *all = xcalloc(1, bpf_map__value_size(m));

@@ -36,7 +36,7 @@ struct role_options {
 	uint32_t shadow;	    /* --unwind.shadow */
 	bool ask_kernel;	    /* --unwind.kernel=kernel: bpf_get_stack for kernel stacks */
 	uint32_t kernel_check_each; /* one kernel stack of so many is compared; 0: the usual */
-	bool interp;		    /* --interp: frames of language runtimes are walked, of any */
+	uint32_t interp;	    /* --interp: enum abi_interp_walks */
 	bool by_frame_pointer; /* main publishes no mappings: it captures, or is a test of the kernel half */
 	const char *state_dirs
 		[4]; /* made, mode 0750, and given to `user` before privileges go; NULL-terminated */

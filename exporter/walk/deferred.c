@@ -85,6 +85,12 @@ static int unwind_interp(struct walk *w, __u64 *words)
 	return 0;
 }
 
+static int unwind_own_step(struct walk *w, enum unwind_place place)
+{
+	(void)w, (void)place;
+	return 0;
+}
+
 static int unwind_read_user(struct walk *w, void *to, __u64 bytes, __u64 from)
 {
 	const struct abi_stack *s = deferred_of(w)->stack;

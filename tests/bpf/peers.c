@@ -2,8 +2,8 @@
  *
  * Runs the perf_event programs of a BPF object (tests/bench/peers.bpf.c) on the CPU clock of every CPU and prints what a run of
  * each took: what our own is measured beside. Needs kernel.bpf_stats_enabled=1. With HZ 0 it only loads the object and prints
- * the CPU time of that, and how many instructions the verifier went through and the kernel keeps; if SECONDS is 1, those for frames of
- * language runtimes too.
+ * the CPU time of that, and how many instructions the verifier went through and the kernel keeps; SECONDS says with
+ * what code for frames of language runtimes (enum abi_interp_walks).
  *
  * usage: peers OBJECT HZ SECONDS [PID NAME=ID …]     (PID: whose stacks are walked again and again, by the maps of a running
  * exporter, which are given by name and id)
@@ -140,13 +140,14 @@ int main(int argc, char **argv)
 {
 	struct bpf_object *o = argc > 3 ? bpf_object__open_file(argv[1], NULL) : NULL;
 	unsigned hz = argc > 3 ? (unsigned)strtoul(argv[2], NULL, 10) : 0;
+	uint32_t interp = argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 10) : 0;
 	struct bpf_program *p;
 	double began = cpu_ms();
 
 	if (o && argc > 4)
 		use_maps(o, argv + 5, argc - 5);
-	if (o && !hz && strtoul(argv[3], NULL, 10) == 1)
-		configure(o, &(struct abi_config) {.version = ABI_VERSION, .interp = 1});
+	if (o && !hz && interp)
+		configure(o, &(struct abi_config) {.version = ABI_VERSION, .interp = interp});
 	if (!o || bpf_object__load(o))
 		return 1;
 	if (argc > 4)

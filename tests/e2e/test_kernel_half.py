@@ -358,7 +358,8 @@ class Load(unittest.TestCase):
 
     def test_the_verifier_is_soon_through(self):
         """A loop whose states it must follow one by one costs ten times as many instructions, and load time."""
-        for interp, limit in ('0', 32000), ('1', 40000):
+        # Without languages, with those of CPython's kind, with V8 too: the more an exporter walks, the more is loaded (enum abi_interp_walks).
+        for interp, limit, most_bytes in ('0', 32000, 70000), ('1', 40000, 72000), ('3', 45000, 85000):
             with self.subTest(interp=interp):
                 out = subprocess.run([f'{build_dir()}/tests/bpf/peers', f'{build_dir()}/bpf/sonde.bpf.all.o', '0', interp], capture_output=True,
                                      text=True, check=True).stdout
@@ -366,7 +367,7 @@ class Load(unittest.TestCase):
                 verified = {line[0]: int(line[1]) for line in lines if line[2] == 'verified'}
                 self.assertIn('sample_cpu', verified)
                 self.assertLess(max(verified.values()), limit, verified)
-                self.assertLess(max(int(line[1]) for line in lines if line[2] == 'bytes'), 70000, out)
+                self.assertLess(max(int(line[1]) for line in lines if line[2] == 'bytes'), most_bytes, out)
 
 
 if __name__ == '__main__':

@@ -276,6 +276,9 @@ static void layouts_of_v8_that_are_none(_unused_ void **state)
 	}
 	assert_int_equal(interp_is_walked_here(RUNTIME_V8), !ABI_ARM64);
 	assert_true(interp_is_walked_here(RUNTIME_RUBY));
+	assert_int_equal(interp_walks(0), 0);
+	assert_int_equal(interp_walks(1U << RUNTIME_V8), ABI_INTERP_FRAMES);
+	assert_int_equal(interp_walks(1U << RUNTIME_RUBY | 1U << RUNTIME_PYTHON), ABI_INTERP_RUNS);
 }
 
 static void functions_that_interpret(_unused_ void **state)

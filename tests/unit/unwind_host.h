@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The walker on the host with its tables in plain memory: six of its hooks (bpf/unwind/hooks.h). A test defines the two others,
+ * The walker on the host with its tables in plain memory: seven of its hooks (bpf/unwind/hooks.h). A test defines the two others,
  * unwind_read_user and unwind_locate: the program that is walked.
  */
 #pragma once
@@ -81,6 +81,36 @@ static inline int unwind_interp(struct walk *w, __u64 *words)
 	while (!interp_turn(w, &host_interp, words))
 		;
 	return w->is_exact_leaf && host_interp.n_frames != n;
+}
+
+/* Machine code that the kernel half would tell of, in its order (struct abi_code); a test that wants it gives the room. */
+struct host_machine {
+	uint64_t address, function;
+	bool is_exact;
+};
+static struct host_machine *host_machines;
+static unsigned host_n_machines, host_max_machines;
+
+static inline void host_tell_machine(const struct walk *w)
+{
+	if (host_interp.machine && host_n_machines < host_max_machines)
+		host_machines[host_n_machines++] =
+			(struct host_machine) {host_interp.machine, host_interp.function, w->exact};
+}
+
+static inline int unwind_own_step(struct walk *w, enum unwind_place place)
+{
+	int found = w->has_interp == WALK_HAS_FRAMES ? interp_v8(w, &host_interp, place)
+						     : INTERP_V8_NONE;
+
+	if (found == INTERP_V8_NONE)
+		return 0;
+	for (uint32_t i = 0; found == INTERP_V8_LOOK && i < INTERP_V8_LOOKS; i++)
+		if (interp_v8_look(w, &host_interp, i))
+			break;
+	host_tell_machine(w);
+	interp_v8_step(w, &host_interp);
+	return 1;
 }
 
 static inline void host_interp_rest(struct walk *w, __u64 *words)

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
+ *
+ * V8: a frame of JavaScript is a frame of native code, which says in its slots whose it is. V8's own code, the interpreter and the built-in
+ * functions, lies in the program's file; what V8 compiles lies in memory without a file. Both keep a frame pointer but in their first and
+ * last instructions, and some built-in functions have no frame at all. A frame of the interpreter becomes a word of the language. One of
+ * machine code keeps its native word, and user space hears whose function it is. Whatever cannot be read, or is none of a function, stays
+ * the native frame that it is.
+ *
+ *	found = interp_v8(w, in, place);         // of the frame that the walk has reached
+ *	if (found == INTERP_V8_LOOK)
+ *		while (… && !interp_v8_look(w, in, i++))
+ *			;                        // at most INTERP_V8_LOOKS turns
+ *	if (found)
+ *		interp_v8_step(w, in);           // to its caller; w->word, in->machine
+ *
+ * x86-64 alone: first and last instructions are told by their bytes.
+ */
+#pragma once
+#include "bpf/interp/frame.h"
+#include "bpf/unwind/step.h"
+
+enum {
+	/* Below the frame pointer. */
+	INTERP_V8_CONTEXT =
+		8, /* which is odd; in a frame without a function its kind, which is even */
+	INTERP_V8_FUNCTION = 16,
+	INTERP_V8_BX = 56, /* C++'s, where it entered JavaScript */
+
+	INTERP_V8_KIND_SHIFT = 1,
+	INTERP_V8_ENTRY = 1,
+	INTERP_V8_CONSTRUCT_ENTRY = 2,
+	INTERP_V8_TAG_MASK = 3, /* of a word that is the address of an object, plus 1 */
+	INTERP_V8_TAG = 1,
+	INTERP_V8_MAP_FLAGS = 8, /* in an object's map: 4 bytes before its type */
+	INTERP_V8_TYPE_SHIFT = 32,
+	INTERP_V8_RDI = 5, /* the function that is called */
+	INTERP_V8_LOOKS =
+		16, /* words above sp, for what called a built-in function without a frame */
+};
+
+/* What the walk does with a frame. */
+enum interp_v8_found {
+	INTERP_V8_NONE, /* it is none of V8's, or its frame pointer is none */
+	INTERP_V8_STEP, /* w->rule leads to its caller */
+	INTERP_V8_LOOK, /* so it does, unless interp_v8_look finds a nearer one */
+};
+
+/* How far code at an instruction has come with its frame. w->rule is set where it does not have one. */
+enum interp_v8_part { INTERP_V8_WITHIN, INTERP_V8_BEGINS, INTERP_V8_ENDS };
+
+/*
+ * Up to 12.x a function begins with a check that its code may still be used: mov -n(%rcx), %rbx; testb $1, m(%rbx); jne away, or je over
+ * a jump away; then push %rbp.
+ */
+UNWIND_FN bool interp_v8_is_check(__u64 lo, __u64 hi)
+{
+	bool is_test = (lo & 0xff00ffff) == 0x010043f6;
+	__u16 behind = (__u16)(lo >> 32);
+
+	if ((lo & 0xffffff) == 0x598b48)
+		return (lo >> 32 & 0xff00ffff) == 0x010043f6;
+	if (is_test)
+		return behind == 0x850f || behind == 0x0574 || behind == 0x0d74;
+	if ((__u16)lo == 0x850f)
+		return (lo >> 48) == 0x4855 && (__u16)hi == 0xe589;
+	if ((lo & 0xffffff) == 0xe90574)
+		return lo >> 56 == 0x55 && (hi & 0xffffff) == 0xe58948;
+	return (__u32)lo == 0xba490d74 && hi >> 56 == 0x55;
+}
+
+/*
+ * Behind pop %rbp: ret; or, where arguments may be more than the function has, cmp $n, %reg; jg over ret $n; pop %reg;
+ * lea (%rsp,%reg,8), %rsp; push %reg; ret. The popped one is the return address.
+ */
+UNWIND_FN bool interp_v8_ends(struct walk *w, __u64 lo)
+{
+	__u32 tail = (__u32)(lo >> 32);
+	bool is_push = (lo & 0xfff8ff) == 0xc35041,
+	     is_lea = (lo >> 8 & 0xffff) == 0x248d && (tail & 0xfff8ff) == 0xc35041;
+
+	if (is_push || is_lea) {
+		w->rule.off = 0;
+		w->rule.ra = UNWIND_IN_REG;
+		w->rule.ra_off = 8 + (__s32)(lo >> (is_push ? 8 : 40) & 7);
+		return true;
+	}
+	if ((__u8)lo == 0xc3 || (__u8)lo == 0xc2 || (lo & 0xffffff) == 0xc2037f ||
+		(lo & 0xffffffffffffffULL) == 0xc2000000038f0fULL)
+		return true;
+	if ((lo & 0xf8fffe) == 0xf88348)
+		return (tail & 0xffffff) == 0xc2037f || tail == 0x00038f0f;
+	return (lo & 0xf8ff) == 0x5841 && (lo >> 24 & 0xffff) == 0x248d;
+}
+
+UNWIND_FN enum interp_v8_part interp_v8_part(struct walk *w, bool is_builtin)
+{
+	__u64 lo;
+
+	w->code[0] = 0;
+	if (unwind_read_user(w, w->code, sizeof(w->code), w->pc))
+		return INTERP_V8_WITHIN;
+	lo = w->code[0];
+	walk_set_rule(w, UNWIND_CFA_REG, 0);
+	/* push %rbp */
+	if ((__u8)lo == 0x55 || (!is_builtin && interp_v8_is_check(lo, w->code[1])))
+		return INTERP_V8_BEGINS;
+	if (interp_v8_ends(w, lo))
+		return INTERP_V8_ENDS;
+	/* mov %rsp, %rbp */
+	if ((lo & 0xffffff) != 0xe58948)
+		return INTERP_V8_WITHIN;
+	walk_set_rule(w, UNWIND_CFA_REG, 8);
+	return INTERP_V8_BEGINS;
+}
+
+/* Is the object at that address a function? */
+UNWIND_FN bool interp_v8_is_function(struct walk *w, struct interp *in, __u64 object)
+{
+	__u64 *map = in->scratch;
+	__u16 type;
+
+	if (unwind_read_user(w, map, sizeof(map[0]), object) ||
+		unwind_read_user(
+			w, map, sizeof(map[0]), map[0] - INTERP_V8_TAG + INTERP_V8_MAP_FLAGS))
+		return false;
+	type = (__u16)(map[0] >> INTERP_V8_TYPE_SHIFT);
+	return type >= in->layout.function_type && type <= in->layout.function_last;
+}
+
+/* Sets in->function, the code object of the function that a word is. False: it is none. Verified once, by itself. */
+UNWIND_ALONE int interp_v8_function(struct walk *w, struct interp *in, __u64 word)
+{
+	__u64 shared;
+
+	if (!w || !in)
+		return 0;
+	in->function = 0;
+	if ((word & INTERP_V8_TAG_MASK) != INTERP_V8_TAG || word < UNWIND_USER_MIN ||
+		word >= UNWIND_USER_MAX)
+		return 0;
+	/* What a caller's frame holds is sure; a register, or the frame of code that may have none, is not. */
+	if (w->exact && !interp_v8_is_function(w, in, word - INTERP_V8_TAG))
+		return 0;
+	if (unwind_read_user(w, in->scratch, sizeof(in->scratch[0]),
+		    word - INTERP_V8_TAG + in->layout.function_shared)) {
+		in->is_lost = 1;
+		return 0;
+	}
+	shared = in->scratch[0];
+	if ((shared & 7) != INTERP_V8_TAG || shared < UNWIND_USER_MIN || shared >= UNWIND_USER_MAX)
+		return 0;
+	in->function = shared - INTERP_V8_TAG;
+	return 1;
+}
+
+/* The word of a frame of the interpreter, or of a built-in function that has a function of the language; 0: it cannot be read. */
+UNWIND_FN __u64 interp_v8_word(struct walk *w, struct interp *in, __u64 fp, bool is_begun)
+{
+	const struct interp_layout *l = &in->layout;
+	__u64 *pair = in->scratch;
+	__u32 position = ABI_INTERP_BEYOND;
+
+	if (unwind_read_user(w, &pair[0], sizeof(pair[0]), in->function + l->code_name) ||
+		unwind_read_stack(w, &pair[1], 1, fp - l->frame_position))
+		return 0;
+	/* A built-in function has a number in place of bytecode. A position is a number, from the array's address as words have it. */
+	if (pair[0] & 1 && !is_begun) {
+		position = ABI_INTERP_AT_START;
+	} else if (pair[0] & 1 && !(__u32)pair[1]) {
+		position = (__u32)(pair[1] >> 32) - (l->code_start - INTERP_V8_TAG);
+		if (position >= ABI_INTERP_AT_START)
+			position = ABI_INTERP_BEYOND;
+	}
+	return ABI_INTERP(in->function >> ABI_INTERP_ADDRESS_SHIFT, position);
+}
+
+/* Code with its frame, at w->regs[UNWIND_FP]: enum interp_v8_found. */
+UNWIND_FN int interp_v8_frame(struct walk *w, struct interp *in, bool is_builtin)
+{
+	__u64 fp, above, kind;
+
+	if (!WALK_KNOWS(w, UNWIND_SP) || walk_need(w, UNWIND_FP) != UNWIND_MORE)
+		return INTERP_V8_NONE;
+	fp = w->regs[UNWIND_FP];
+	above = fp - w->regs[UNWIND_SP];
+	if (fp & 7 || fp >= UNWIND_USER_MAX || above > UNWIND_MAX_FRAME_BYTES)
+		return INTERP_V8_NONE;
+	if (w->exact && above < INTERP_V8_FUNCTION) {
+		/* Its slots are not written yet, or given back: pop %rbp. */
+		if (!is_builtin)
+			in->machine = w->pc + 1;
+		if (!is_builtin && (__u8)w->code[0] != 0x5d)
+			interp_v8_function(w, in, w->regs[INTERP_V8_RDI]);
+		walk_set_rule(w, UNWIND_CFA_FP, 0);
+		return INTERP_V8_STEP;
+	}
+	/* The lowest slot first: the window on the stack has the others then. */
+	if (is_builtin && unwind_read_stack(w, in->scratch, 1, fp - in->layout.frame_position))
+		return INTERP_V8_NONE;
+	if (unwind_read_stack(w, in->scratch, 2, fp - INTERP_V8_FUNCTION))
+		return INTERP_V8_NONE;
+	walk_set_rule(w, UNWIND_CFA_FP, 0);
+	kind = in->scratch[1];
+	if (!(kind & 1)) {
+		kind >>= INTERP_V8_KIND_SHIFT;
+		in->is_entry = is_builtin &&
+			       (kind == INTERP_V8_ENTRY || kind == INTERP_V8_CONSTRUCT_ENTRY);
+		return INTERP_V8_STEP;
+	}
+	if (!interp_v8_function(w, in, in->scratch[0]) || !is_builtin)
+		return INTERP_V8_STEP;
+	w->word = interp_v8_word(w, in, fp, !w->exact || above >= in->layout.frame_position);
+	return w->exact ? INTERP_V8_LOOK : INTERP_V8_STEP;
+}
+
+/* enum interp_v8_found, for the frame that the walk has reached. Verified once, by itself. */
+UNWIND_ALONE int interp_v8(struct walk *w, struct interp *in, __u32 place)
+{
+	enum interp_v8_part part = INTERP_V8_WITHIN;
+	bool is_builtin;
+	int found;
+
+	if (!w || !in)
+		return INTERP_V8_NONE;
+	is_builtin = place == UNWIND_IN_FILE && w->binary == in->process.eval_binary &&
+		     w->off - in->process.eval_off < in->process.eval_bytes;
+	if (!is_builtin && place != UNWIND_IN_JIT && place != UNWIND_IN_JIT_FP)
+		return INTERP_V8_NONE;
+	w->word = in->machine = in->function = 0;
+	in->is_entry = in->is_sure = 0;
+	w->fp_cut = ABI_CUT_FP_INSANE;
+	if (w->exact)
+		part = interp_v8_part(w, is_builtin);
+	if (part == INTERP_V8_WITHIN) {
+		found = interp_v8_frame(w, in, is_builtin);
+		if (found == INTERP_V8_NONE)
+			return found;
+		in->is_sure = is_builtin || in->function;
+	} else {
+		found = INTERP_V8_STEP;
+		if (!is_builtin && part == INTERP_V8_BEGINS)
+			interp_v8_function(w, in, w->regs[INTERP_V8_RDI]);
+	}
+	/* Of code that has no function's frame only its bytes say that it is one's. */
+	if (!is_builtin && (in->function || part != INTERP_V8_WITHIN))
+		in->machine = w->pc + w->exact;
+	return found;
+}
+
+/*
+ * A built-in function without a frame was called by machine code, whose frame the frame pointer is, or is part of the interpreter: is
+ * the word i above sp a return address in machine code? 1: it is, or there is none.
+ */
+UNWIND_FN int interp_v8_look(struct walk *w, struct interp *in, __u32 i)
+{
+	__u32 place;
+	__u64 at, word;
+
+	at = w->regs[UNWIND_SP] + i * sizeof(word);
+	if (at >= w->regs[UNWIND_FP] || unwind_read_stack(w, in->scratch, 1, at))
+		return 1;
+	word = in->scratch[0];
+	if (!(__u32)word || word < UNWIND_USER_MIN || word >= UNWIND_USER_MAX) /* a number */
+		return 0;
+	place = unwind_locate(w, word - 1);
+	if ((place != UNWIND_IN_JIT && place != UNWIND_IN_JIT_FP) ||
+		unwind_read_user(w, w->code, sizeof(w->code[0]), word - sizeof(w->code[0])) ||
+		!walk_ends_in_call(w->code[0]))
+		return 0;
+	walk_set_rule(w, UNWIND_CFA_REG, (__s32)(i * sizeof(word)));
+	w->rule.fp = UNWIND_SAME;
+	w->word = in->function = 0;
+	return 1;
+}
+
+/* To the caller, by w->rule: w->result. Verified once, by itself. */
+UNWIND_ALONE int interp_v8_step(struct walk *w, struct interp *in)
+{
+	__u64 fp;
+
+	if (!w || !in)
+		return 0;
+	fp = w->regs[UNWIND_FP];
+	w->result = unwind_apply(w);
+	/* V8's code always has a caller. */
+	if (w->result == UNWIND_ROOT)
+		w->result = walk_cut(w, ABI_CUT_FP_INSANE);
+	if (in->is_entry && w->result == UNWIND_MORE) {
+		w->bx_at = fp - INTERP_V8_BX;
+		w->known |= 1U << UNWIND_BX;
+	}
+	w->place = in->is_sure ? UNWIND_IN_FILE : UNWIND_IN_JIT;
+	in->n_frames += w->word != 0;
+	return 0;
+}
