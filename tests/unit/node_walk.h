@@ -5,19 +5,13 @@
  * JavaScript again.
  */
 #pragma once
-#include "exporter/interp/v8.h"
+#include "tests/unit/node_truth.h"
 #include "tests/unit/nodes.h"
 #include <stdio.h>
 #include <elf.h>
 #include <sys/user.h>
 
-enum {
-	MAX_MAPS = 4096,
-	MAX_SHOWN = 512,
-	MAX_PHYSICAL = 4096,
-	ENTRY_EXIT = 64,
-	LEAF_SCAN_WORDS = 16
-};
+enum { MAX_MAPS = 4096, MAX_PHYSICAL = 4096, ENTRY_EXIT = 64, LEAF_SCAN_WORDS = 16 };
 
 enum code_kind { CODE_NATIVE, CODE_BUILTIN, CODE_GENERATED };
 
@@ -35,31 +29,6 @@ struct node {
 	struct v8_scripts scripts;
 	struct code_map maps[MAX_MAPS];
 	size_t n_maps;
-};
-
-enum shown_kind {
-	SHOWN_BUILTIN,
-	SHOWN_INTERPRETED,
-	SHOWN_BASELINE,
-	SHOWN_OPTIMIZED,
-	SHOWN_INLINED,
-	N_SHOWN_KINDS
-};
-
-struct shown {
-	char *name, *file; /* "": of a builtin */
-	struct v8_place place;
-	enum shown_kind kind;
-	uint64_t pc, start; /* start of its code; 0: the interpreter's */
-};
-
-struct js_stack {
-	struct shown frames[MAX_SHOWN];
-	size_t n;
-	bool is_native_leaf, is_builtin_leaf, is_whole;
-	int error; /* of the first frame that could not be read, and how many were read before */
-	uint64_t error_pc;
-	size_t n_before_error;
 };
 
 static inline int node_read(void *arg, uint64_t addr, void *to, size_t bytes)
@@ -130,32 +99,6 @@ static inline enum code_kind node_classify(const struct node *p, uint64_t pc)
 			       : CODE_NATIVE;
 	}
 	return CODE_NATIVE;
-}
-
-static inline void show(struct js_stack *s, const struct interp_code *c, struct v8_place place,
-	enum shown_kind kind, uint64_t pc, uint64_t start)
-{
-	if (s->n < MAX_SHOWN)
-		s->frames[s->n++] =
-			(struct shown) {xstrdup(c->name), xstrdup(c->file), place, kind, pc, start};
-}
-
-static inline void js_stack_done(struct js_stack *s)
-{
-	for (size_t i = 0; i < s->n; i++) {
-		free(s->frames[i].name);
-		free(s->frames[i].file);
-	}
-	s->n = 0;
-}
-
-static inline void show_error(struct js_stack *s, int error, uint64_t pc)
-{
-	if (error < 0 && !s->error) {
-		s->error = error;
-		s->error_pc = pc;
-		s->n_before_error = s->n;
-	}
 }
 
 static inline void show_builtin(

@@ -1,13 +1,13 @@
 // A program that knows its stacks. Every stack ends in work(). With the argument "stacks" the program prints each of them, as the
 // interpreter gives them (S, then "F line column name file", leaf first, all but work() itself). Otherwise it runs for
-// ever, and says once that it has come so far that its functions are compiled.
+// ever, and says once that it has come so far that its functions are compiled. A number behind it is how long work() works.
 'use strict';
 const vm = require('vm');
 const wide = require('./wide.js');
 Error.stackTraceLimit = Infinity;
 const seen = new Set();
 let isRecording = process.argv[2] === 'stacks';
-let size = 3000;
+let size = Number(process.argv[3]) || 3000;
 let nRounds = 0;
 
 function record() {
