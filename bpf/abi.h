@@ -206,14 +206,9 @@ struct abi_stack {
 };
 enum { ABI_MAX_STACK_BYTES = 124 * 1024 };
 
-enum abi_code_flags {
-	ABI_CODE_MACHINE =
-		1
-		<< 0, /* machine code that the runtime made: `object` is the address in an ABI_FRAME_JIT word */
-	ABI_CODE_EXACT =
-		1
-		<< 1, /* of which the sample was at that instruction (the word says one byte more), not behind a call */
-};
+/* Machine code that the runtime made: `object` is the address behind the first byte of an instruction, which for a caller is its return
+ * address. EXACT: the sample was at that instruction. */
+enum abi_code_flags { ABI_CODE_MACHINE = 1 << 0, ABI_CODE_EXACT = 1 << 1 };
 
 /*
  * A code object of a language runtime: at first sight in its process image, when another one lies at its address, and again with the
@@ -229,16 +224,13 @@ struct abi_code {
 	__u64 time_ns;	/* of its sample */
 	__u64 start_ns; /* as in the sample's record */
 	__u32 pid, exec_id;
-	__u64 object; /* address >> ABI_INTERP_ADDRESS_SHIFT; ABI_CODE_MACHINE: address of the word */
+	__u64 object; /* address >> ABI_INTERP_ADDRESS_SHIFT; ABI_CODE_MACHINE: see there */
 	__u64 check; /* of the object's memory, by its runtime (bpf/interp/rows.h); ABI_CODE_MACHINE: the function that the frame says it runs, 0: it says none */
 	__u64 context; /* what it ran for in that sample, where its name alone does not say; 0: not known. Ruby: a word that leads to the method */
 };
 
-/* Where the languages that are walked have their frames: programs are loaded without the code for others. */
-enum abi_interp_walks {
-	ABI_INTERP_RUNS = 1 << 0,   /* in chains of their own (CPython, Ruby) */
-	ABI_INTERP_FRAMES = 1 << 1, /* they are native frames (V8) */
-};
+/* Where the languages that are walked have their frames: in chains of their own (CPython, Ruby), or as native frames (V8). */
+enum abi_interp_walks { ABI_INTERP_RUNS = 1 << 0, ABI_INTERP_FRAMES = 1 << 1 };
 
 /* Written by user space before load (.rodata). */
 struct abi_config {

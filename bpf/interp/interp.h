@@ -3,7 +3,6 @@
  * Frames of a language runtime among the native ones, each where it belongs. A runtime chains the frames of its language, and leaves a mark
  * on the C stack where C code entered its interpreter: the frames since that entry, a run, lie leafward of the native frame whose part
  * of the stack holds the mark. So a run is read ahead until its mark is known, and handed out when the native walk comes there.
- * One source for the kernel half and for the host, on x86-64 and arm64.
  *
  *	interp_begin(w, in);            // in->process, in->layout and in->tp are set; sets w->has_interp
  *	…                               // for each native frame, behind its step (hook unwind_interp):
@@ -16,8 +15,7 @@
  *		;
  *	interp_end(w, in);
  *
- * Where frames of the language are native frames (WALK_HAS_FRAMES), the hook unwind_own_step comes before the step instead
- * (bpf/interp/v8.h), and there are no runs.
+ * Frames that are native ones (WALK_HAS_FRAMES, bpf/interp/v8.h) need none of that.
  *
  * A stack is whole when the native frames reached their root, the chain its end, and each mark lay in a native frame on the way. What is
  * left over else goes to the root's end, and the stack ends with a reason.
@@ -115,13 +113,10 @@ UNWIND_ALONE int interp_begin(struct walk *w, struct interp *in)
 	in->cut = ABI_CUT_NONE;
 	in->low = in->high = w->regs[UNWIND_SP];
 	in->n_told = in->n_untold = in->is_lost = 0;
-	if (in->layout.kind == INTERP_V8) {
-		in->state = INTERP_DONE;
-		w->has_interp = WALK_HAS_FRAMES;
-		return 0;
-	}
 	in->state = INTERP_AHEAD;
-	w->has_interp = WALK_HAS_RUNS;
+	w->has_interp = in->layout.kind == INTERP_V8 ? WALK_HAS_FRAMES : WALK_HAS_RUNS;
+	if (w->has_interp == WALK_HAS_FRAMES)
+		return 0;
 	r = interp_state(w, in);
 	if (r < 0)
 		interp_fail(in, ABI_CUT_INTERP_LOST);

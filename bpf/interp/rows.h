@@ -60,7 +60,7 @@ struct interp_layout {
 	__u16 frame_bytes;
 	__u16 frame_env;   /* where its last word is the frame's flags; two before it, the method */
 	__u16 has_context; /* names need the method that a frame runs for (struct abi_code) */
-	/* V8, whose frame_position lies below the frame pointer. */
+	/* V8: frame_code and frame_position lie below the frame pointer, and frame_owner is the type of what frame_code has, bytecode. */
 	__u16 function_shared;		    /* the code object, in a function */
 	__u16 function_type, function_last; /* the first and the last type of functions */
 };

@@ -17,7 +17,7 @@
  */
 #pragma once
 #include "bpf/interp/frame.h"
-#include "bpf/unwind/step.h"
+#include "bpf/interp/v8_code.h"
 
 enum {
 	/* Below the frame pointer. */
@@ -45,86 +45,22 @@ enum interp_v8_found {
 	INTERP_V8_LOOK, /* so it does, unless interp_v8_look finds a nearer one */
 };
 
-/* How far code at an instruction has come with its frame. w->rule is set where it does not have one. */
-enum interp_v8_part { INTERP_V8_WITHIN, INTERP_V8_BEGINS, INTERP_V8_ENDS };
-
-/*
- * Up to 12.x a function begins with a check that its code may still be used: mov -n(%rcx), %rbx; testb $1, m(%rbx); jne away, or je over
- * a jump away; then push %rbp.
- */
-UNWIND_FN bool interp_v8_is_check(__u64 lo, __u64 hi)
+/* Is the object at that address of a type from `first` to `last`? Verified once, by itself. */
+UNWIND_ALONE int interp_v8_is(
+	struct walk *w, struct interp *in, __u64 object, __u32 first, __u32 last)
 {
-	bool is_test = (lo & 0xff00ffff) == 0x010043f6;
-	__u16 behind = (__u16)(lo >> 32);
+	__u64 *map;
+	__u32 type;
 
-	if ((lo & 0xffffff) == 0x598b48)
-		return (lo >> 32 & 0xff00ffff) == 0x010043f6;
-	if (is_test)
-		return behind == 0x850f || behind == 0x0574 || behind == 0x0d74;
-	if ((__u16)lo == 0x850f)
-		return (lo >> 48) == 0x4855 && (__u16)hi == 0xe589;
-	if ((lo & 0xffffff) == 0xe90574)
-		return lo >> 56 == 0x55 && (hi & 0xffffff) == 0xe58948;
-	return (__u32)lo == 0xba490d74 && hi >> 56 == 0x55;
-}
-
-/*
- * Behind pop %rbp: ret; or, where arguments may be more than the function has, cmp $n, %reg; jg over ret $n; pop %reg;
- * lea (%rsp,%reg,8), %rsp; push %reg; ret. The popped one is the return address.
- */
-UNWIND_FN bool interp_v8_ends(struct walk *w, __u64 lo)
-{
-	__u32 tail = (__u32)(lo >> 32);
-	bool is_push = (lo & 0xfff8ff) == 0xc35041,
-	     is_lea = (lo >> 8 & 0xffff) == 0x248d && (tail & 0xfff8ff) == 0xc35041;
-
-	if (is_push || is_lea) {
-		w->rule.off = 0;
-		w->rule.ra = UNWIND_IN_REG;
-		w->rule.ra_off = 8 + (__s32)(lo >> (is_push ? 8 : 40) & 7);
-		return true;
-	}
-	if ((__u8)lo == 0xc3 || (__u8)lo == 0xc2 || (lo & 0xffffff) == 0xc2037f ||
-		(lo & 0xffffffffffffffULL) == 0xc2000000038f0fULL)
-		return true;
-	if ((lo & 0xf8fffe) == 0xf88348)
-		return (tail & 0xffffff) == 0xc2037f || tail == 0x00038f0f;
-	return (lo & 0xf8ff) == 0x5841 && (lo >> 24 & 0xffff) == 0x248d;
-}
-
-UNWIND_FN enum interp_v8_part interp_v8_part(struct walk *w, bool is_builtin)
-{
-	__u64 lo;
-
-	w->code[0] = 0;
-	if (unwind_read_user(w, w->code, sizeof(w->code), w->pc))
-		return INTERP_V8_WITHIN;
-	lo = w->code[0];
-	walk_set_rule(w, UNWIND_CFA_REG, 0);
-	/* push %rbp */
-	if ((__u8)lo == 0x55 || (!is_builtin && interp_v8_is_check(lo, w->code[1])))
-		return INTERP_V8_BEGINS;
-	if (interp_v8_ends(w, lo))
-		return INTERP_V8_ENDS;
-	/* mov %rsp, %rbp */
-	if ((lo & 0xffffff) != 0xe58948)
-		return INTERP_V8_WITHIN;
-	walk_set_rule(w, UNWIND_CFA_REG, 8);
-	return INTERP_V8_BEGINS;
-}
-
-/* Is the object at that address a function? */
-UNWIND_FN bool interp_v8_is_function(struct walk *w, struct interp *in, __u64 object)
-{
-	__u64 *map = in->scratch;
-	__u16 type;
-
+	if (!w || !in)
+		return 0;
+	map = in->scratch;
 	if (unwind_read_user(w, map, sizeof(map[0]), object) ||
 		unwind_read_user(
 			w, map, sizeof(map[0]), map[0] - INTERP_V8_TAG + INTERP_V8_MAP_FLAGS))
-		return false;
+		return 0;
 	type = (__u16)(map[0] >> INTERP_V8_TYPE_SHIFT);
-	return type >= in->layout.function_type && type <= in->layout.function_last;
+	return type >= first && type <= last;
 }
 
 /* Sets in->function, the code object of the function that a word is. False: it is none. Verified once, by itself. */
@@ -139,7 +75,8 @@ UNWIND_ALONE int interp_v8_function(struct walk *w, struct interp *in, __u64 wor
 		word >= UNWIND_USER_MAX)
 		return 0;
 	/* What a caller's frame holds is sure; a register, or the frame of code that may have none, is not. */
-	if (w->exact && !interp_v8_is_function(w, in, word - INTERP_V8_TAG))
+	if (w->exact && !interp_v8_is(w, in, word - INTERP_V8_TAG, in->layout.function_type,
+				in->layout.function_last))
 		return 0;
 	if (unwind_read_user(w, in->scratch, sizeof(in->scratch[0]),
 		    word - INTERP_V8_TAG + in->layout.function_shared)) {
@@ -153,25 +90,37 @@ UNWIND_ALONE int interp_v8_function(struct walk *w, struct interp *in, __u64 wor
 	return 1;
 }
 
-/* The word of a frame of the interpreter, or of a built-in function that has a function of the language; 0: it cannot be read. */
+/*
+ * The word of a frame of the interpreter, or of a built-in function that the language knows; 0: it is neither. Code that takes optimised
+ * frames apart runs with the frame of one: what is in the interpreter's slots must be bytecode.
+ */
 UNWIND_FN __u64 interp_v8_word(struct walk *w, struct interp *in, __u64 fp, bool is_begun)
 {
 	const struct interp_layout *l = &in->layout;
-	__u64 *pair = in->scratch;
-	__u32 position = ABI_INTERP_BEYOND;
+	__u64 *pair = in->scratch, word = in->function >> ABI_INTERP_ADDRESS_SHIFT, bytecode;
+	__u32 position;
 
-	if (unwind_read_user(w, &pair[0], sizeof(pair[0]), in->function + l->code_name) ||
-		unwind_read_stack(w, &pair[1], 1, fp - l->frame_position))
+	if (unwind_read_user(w, &pair[0], sizeof(pair[0]), in->function + l->code_name))
 		return 0;
-	/* A built-in function has a number in place of bytecode. A position is a number, from the array's address as words have it. */
-	if (pair[0] & 1 && !is_begun) {
-		position = ABI_INTERP_AT_START;
-	} else if (pair[0] & 1 && !(__u32)pair[1]) {
-		position = (__u32)(pair[1] >> 32) - (l->code_start - INTERP_V8_TAG);
-		if (position >= ABI_INTERP_AT_START)
-			position = ABI_INTERP_BEYOND;
-	}
-	return ABI_INTERP(in->function >> ABI_INTERP_ADDRESS_SHIFT, position);
+	/* A built-in function has a number in place of bytecode. */
+	if (!(pair[0] & 1))
+		return ABI_INTERP(word, ABI_INTERP_BEYOND);
+	if (!is_begun)
+		return ABI_INTERP(word, ABI_INTERP_AT_START);
+	if (unwind_read_stack(w, &bytecode, 1, fp - l->frame_code))
+		return 0;
+	/* The function may have other code beside it, which leads to it. */
+	if (bytecode != pair[0] && ((bytecode & INTERP_V8_TAG_MASK) != INTERP_V8_TAG ||
+					   !interp_v8_is(w, in, bytecode - INTERP_V8_TAG,
+						   l->frame_owner, l->frame_owner)))
+		return 0;
+	/* A number, from the array's address as words have it. */
+	if (unwind_read_stack(w, &pair[0], 1, fp - l->frame_position))
+		return 0;
+	position = (__u32)(pair[0] >> 32) - (l->code_start - INTERP_V8_TAG);
+	if ((__u32)pair[0] || position >= ABI_INTERP_AT_START)
+		position = ABI_INTERP_BEYOND;
+	return ABI_INTERP(word, position);
 }
 
 /* Code with its frame, at w->regs[UNWIND_FP]: enum interp_v8_found. */
@@ -203,7 +152,7 @@ UNWIND_FN int interp_v8_frame(struct walk *w, struct interp *in, bool is_builtin
 	kind = in->scratch[1];
 	if (!(kind & 1)) {
 		kind >>= INTERP_V8_KIND_SHIFT;
-		in->is_entry = is_builtin &&
+		in->is_entry = is_builtin && (!w->exact || above >= INTERP_V8_BX) &&
 			       (kind == INTERP_V8_ENTRY || kind == INTERP_V8_CONSTRUCT_ENTRY);
 		return INTERP_V8_STEP;
 	}

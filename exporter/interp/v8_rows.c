@@ -21,6 +21,15 @@ static bool are_words(const uint16_t *fields, size_t n)
 	return true;
 }
 
+/* Below those of the context and the function. */
+static bool are_slots(const uint16_t *below, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (below[i] <= V8_FRAME_FUNCTION || below[i] % WORD_BYTES || below[i] > MAX_BELOW)
+			return false;
+	return true;
+}
+
 /* The number of a function in its script, and from 13.x on the one in its isolate, side by side: what tells it from others of the script. */
 static bool set_numbers(const uint16_t *o, struct interp_layout *l)
 {
@@ -36,10 +45,13 @@ bool v8_rows_layout(const struct runtime_record *r, struct interp_layout *ret)
 {
 	const uint16_t *o = r->offsets;
 	const uint16_t words[] = {o[V8_FUNCTION_SHARED], o[V8_SHARED_SCRIPT], o[V8_SHARED_DATA]};
+	const uint16_t slots[] = {o[V8_FRAME_BYTECODE], o[V8_FRAME_POSITION]};
 
 	*ret = (struct interp_layout) {
 		.kind = INTERP_V8,
+		.frame_code = o[V8_FRAME_BYTECODE],
 		.frame_position = o[V8_FRAME_POSITION],
+		.frame_owner = o[V8_TYPE_BYTECODE],
 		.code_start = o[V8_BYTECODE_START],
 		.code_check = o[V8_SHARED_SCRIPT],
 		.code_check_bytes = WORD_BYTES,
@@ -49,10 +61,8 @@ bool v8_rows_layout(const struct runtime_record *r, struct interp_layout *ret)
 		.function_last = o[V8_TYPE_FUNCTION_LAST],
 		.interp_generation = INTERP_NO_FIELD,
 	};
-	/* Its slots lie below those of the context and the function, the next of which is read with it. */
 	return set_numbers(o, ret) && are_words(words, ARRAY_SIZE(words)) &&
-	       ret->frame_position > V8_FRAME_FUNCTION && ret->frame_position <= MAX_BELOW &&
-	       ret->frame_position % WORD_BYTES == 0 && ret->code_start &&
-	       ret->code_start <= MAX_OBJECT && ret->function_type != RUNTIME_NO_FIELD &&
-	       ret->function_type <= ret->function_last;
+	       are_slots(slots, ARRAY_SIZE(slots)) && ret->code_start &&
+	       ret->code_start <= MAX_OBJECT && ret->frame_owner != RUNTIME_NO_FIELD &&
+	       ret->function_type != RUNTIME_NO_FIELD && ret->function_type <= ret->function_last;
 }

@@ -202,6 +202,7 @@ static struct runtime_record record_of_v8(uint32_t version)
 	memcpy(r.offsets, v8_layout(version), N_V8_NUMBERS * sizeof(r.offsets[0]));
 	r.offsets[V8_FUNCTION_SHARED] = 24;
 	r.offsets[V8_SHARED_SCRIPT] = 32;
+	r.offsets[V8_TYPE_BYTECODE] = 154;
 	r.offsets[V8_TYPE_FUNCTION] = 1057;
 	r.offsets[V8_TYPE_FUNCTION_LAST] = 1071;
 	if (r.offsets[V8_BYTECODE_START] == V8_BY_SYMBOL)
@@ -258,6 +259,8 @@ static void layouts_of_v8_that_are_none(_unused_ void **state)
 		{V8_SHARED_DATA, RUNTIME_NO_FIELD},
 		{V8_SHARED_LITERAL, RUNTIME_NO_FIELD},
 		{V8_SHARED_LITERAL, 64}, /* no more beside the other number */
+		{V8_FRAME_BYTECODE, RUNTIME_NO_FIELD},
+		{V8_TYPE_BYTECODE, RUNTIME_NO_FIELD},
 		{V8_FRAME_POSITION, RUNTIME_NO_FIELD},
 		{V8_FRAME_POSITION, 16},
 		{V8_FRAME_POSITION, 36},

@@ -61,8 +61,7 @@ static inline int unwind_interp(struct walk *w, __u64 *words)
 
 static inline int unwind_own_step(struct walk *w, enum unwind_place place)
 {
-	(void)w, (void)place;
-	return 0;
+	return (void)w, (void)place, 0;
 }
 
 static inline struct unwind_near *unwind_near_at(struct walk *w)

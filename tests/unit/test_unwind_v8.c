@@ -364,7 +364,8 @@ static void check_program(const char *program, const char *size, unsigned n_step
 	host_memory_done();
 	truth_done(&t);
 	free(p);
-	assert_true(c.n_true > c.n / 2);
+	/* Short of work, the program is much in functions of Node.js itself. */
+	assert_true(c.n_true > c.n / (n_steps ? 8 : 2));
 	assert_int_equal(c.n_wrong, 0);
 	/* What is refused is not wrong; a leaf between two frames is one stop in some hundred. */
 	assert_true(c.n_unclear + c.n_errors <= c.n / 20);

@@ -22,9 +22,11 @@ enum {
 	FP = 0x80, /* of a frame's part of the stack, where its frame pointer is */
 	OBJECT_BYTES = 0x100,
 	SHARED = 0x80, /* behind the function */
+	BYTECODE = 32,
 	POSITION = 40,
 	CODE_START = 40,
 	TYPE = 1060,
+	BYTECODE_TYPE = 154,
 	CODE_BYTES = 0x1000,
 	BUILTINS_OFF = 0x5000,
 	RDI = 5,
@@ -39,7 +41,7 @@ enum {
 #define CALL (0xe8ULL << 24) /* in the eight bytes before a return address */
 
 static struct memory {
-	uint8_t stack[(MAX_FRAMES + 1) * FRAME_BYTES], heap[MAX_FRAMES * OBJECT_BYTES], map[16],
+	uint8_t stack[(MAX_FRAMES + 1) * FRAME_BYTES], heap[MAX_FRAMES * OBJECT_BYTES], map[32],
 		builtins[CODE_BYTES], machine[CODE_BYTES], native[16];
 } memory;
 
@@ -98,6 +100,8 @@ static void put(uint64_t at, uint64_t v)
 
 static const struct interp_layout layout = {
 	.kind = INTERP_V8,
+	.frame_code = BYTECODE,
+	.frame_owner = BYTECODE_TYPE,
 	.frame_position = POSITION,
 	.code_start = CODE_START,
 	.code_check = 32,
@@ -132,6 +136,11 @@ static uint64_t pc_of(const char *frames, unsigned k)
 	return (frames[k] == 'm' ? MACHINE_AT : BUILTINS_AT) + 0x20 * (k + 1);
 }
 
+static uint64_t bytecode_of(unsigned k)
+{
+	return function_of(k) + SHARED / 2;
+}
+
 static uint64_t smi(uint32_t v)
 {
 	return (uint64_t)v << 32;
@@ -146,6 +155,7 @@ static void lay(const char *frames)
 	memset(memory.builtins, 0x90, CODE_BYTES);
 	memset(memory.machine, 0x90, CODE_BYTES);
 	put(MAP_AT + 8, (uint64_t)(TYPE + 1) << 32);
+	put(MAP_AT + 24, (uint64_t)BYTECODE_TYPE << 32);
 	put(NATIVE_AT - 8, CALL);
 	for (unsigned k = 0; k < n; k++) {
 		bool has_function = strchr("ifm", frames[k]) != NULL;
@@ -155,10 +165,14 @@ static void lay(const char *frames)
 		put(fp_of(k) - 8, has_function ? HEAP_AT + 1 : frames[k] == 'e' ? 2 : 0x20);
 		put(fp_of(k) - 16, function_of(k) + 1);
 		put(fp_of(k) - POSITION, smi(CODE_START - 1 + k));
+		put(fp_of(k) - BYTECODE, bytecode_of(k) + 1);
 		put(fp_of(k) - 56, 0xb0 + k);
 		put(function_of(k), MAP_AT + 1);
 		put(function_of(k) + 24, shared_of(k) + 1);
-		put(shared_of(k) + 8, frames[k] == 'f' ? smi(77) : HEAP_AT + 1);
+		/* Every other function has machine code too, which leads to its bytecode. */
+		put(shared_of(k) + 8,
+			frames[k] == 'f' ? smi(77) : (k % 2 ? HEAP_AT : bytecode_of(k)) + 1);
+		put(bytecode_of(k), MAP_AT + 17);
 		put(shared_of(k) + 32, HEAP_AT + 1);
 		put(pc_of(frames, k) - 8, CALL);
 	}
@@ -296,6 +310,9 @@ static void test_malformed(void **state)
 		{"one that is not there", 0x100 + FP - 16, 0x123456789001ULL, "ibm", true},
 		{"of machine code, the same", 0x200 + FP - 16, 0x123456789001ULL, "iij", true},
 		{"a frame of an unknown kind", 0x100 + FP - 8, 0x7777777700ULL, "ibm", false},
+		{"bytecode that is a number", 0x100 + FP - BYTECODE, 7ULL << 32, "ibm", false},
+		{"another object", 0x100 + FP - BYTECODE, HEAP_AT + OBJECT_BYTES + 1, "ibm", false},
+		{"one that is not there", 0x100 + FP - BYTECODE, 0x123456789001ULL, "ibm", false},
 		{"a position that is none", 0x100 + FP - POSITION, HEAP_AT + 1, "ifm", false},
 		{"one before the bytecode", 0x100 + FP - POSITION, 3ULL << 32, "ifm", false},
 		{"one far behind", 0x100 + FP - POSITION, 70000ULL << 32, "ifm", false},
