@@ -29,6 +29,8 @@ struct interp_memory {
 enum {
 	INTERP_MAX_TEXT_BYTES = 1024,	    /* of a name; what is longer ends in "…" */
 	INTERP_MAX_LINES_BYTES = 256 << 10, /* of a table of lines; a larger one gives none */
+	INTERP_MAX_FRAMES =
+		32, /* of one address in machine code; of more, one says how many are left out */
 };
 
 /* What frames of an interpreter itself are called, native ones and those in its chain. */
@@ -57,6 +59,12 @@ static inline void interp_code_done(struct interp_code *c)
 	*c = (struct interp_code) {0};
 }
 #define _cleanup_interp_code_ _cleanup_(interp_code_done)
+
+/* One of the frames of an address in machine code. Strings are somebody else's. */
+struct interp_frame {
+	const char *name, *raw, *file;
+	uint32_t line, first_line; /* 0: not known */
+};
 
 struct interp_runtime {
 	enum runtime_kind kind;

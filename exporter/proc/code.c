@@ -128,6 +128,7 @@ void proc_code_take(
 			.was_tried = a->was_tried,
 			.check = a->is_object ? a->object->check : 0,
 			.context = a->is_object ? a->object->context : 0,
+			.flags = a->is_object ? a->object->flags : 0,
 		};
 	}
 }

@@ -3,8 +3,14 @@
  * Code objects of language runtimes (ABI_FRAME_INTERP). An object is an id of its process image, which stands in the stack tree for its
  * address, as interned addresses do; its name is read from the process's memory (exporter/interp/reader). Another object that comes
  * to lie at the address is another id, for samples from then on. The lock of the table is held, as in proc.h.
+ *
+ * An address in machine code that a runtime made (ABI_FRAME_JIT) is an object too where the kernel half has described it. It is another one
+ * than a code object at that address, and so are an instruction and what a call before it returns to. Its word in the tree is an INTERP
+ * word as well, with a position that says no line, so that the tree, the log, filters and what marks ids as used know one kind of object.
+ * Its frames have their lines from its text.
  */
 #pragma once
+#include "exporter/interp/interp.h"
 #include "exporter/proc/proc.h"
 
 /* What a runtime says of an object. Equal ones are stored once, whichever objects they are of. */
@@ -15,11 +21,18 @@ struct proc_code_text {
 	bool is_part;	       /* of its caller's function */
 	const uint8_t *lines;
 	size_t lines_bytes;
+	/*
+	 * Of machine code, where what is above is empty: leaf first, INTERP_MAX_FRAMES at most. The last one is the function that has the
+	 * code, and the others are inlined in it.
+	 */
+	const struct interp_frame *frames;
+	size_t n_frames; /* 0: a code object */
 };
 struct code_text; /* one as it is stored */
 
 struct code_object {
 	uint64_t check, context; /* as the kernel half sent them */
+	uint16_t flags;		 /* enum abi_code_flags */
 	uint64_t since_ns;	 /* samples from then on are of it */
 	uint64_t told_ns;	 /* when the kernel half last told of it */
 	struct code_text *text;
@@ -40,6 +53,13 @@ void proc_object_seen(struct proc_table *t, struct process *p, const struct abi_
 /* The word of the stack tree for an INTERP word of a sample. Without an id where the kernel half's record is missing, or for a cap
  * (counted). */
 uint64_t proc_object_word(struct proc_table *t, struct process *p, uint64_t word, uint64_t time_ns);
+/*
+ * The word of the stack tree for machine code. 0: the kernel half has not described it, so that it is an address of JIT code like any
+ * other. `next`: the address behind the instruction's first byte, which for a caller is its return address. is_leaf: the sample was at
+ * that instruction. What a signal has interrupted is no leaf, and found where no call returns there.
+ */
+uint64_t proc_machine_word(
+	struct proc_table *t, struct process *p, uint64_t next, bool is_leaf, uint64_t time_ns);
 
 /* Of an id that such a word has; `process` is NULL where there is none. Until the lock is let go. */
 struct proc_object {

@@ -127,6 +127,7 @@ enum proc_code_kind {
 struct proc_code_address {
 	uint64_t addr;
 	uint64_t check, context; /* of an object */
+	uint16_t flags;		 /* likewise: enum abi_code_flags */
 	uint32_t id;		 /* as in a frame */
 	uint32_t process;	 /* index in the batch */
 	bool was_tried;

@@ -111,4 +111,5 @@ struct process {
 	struct process *next_publish;
 	struct process_interp *interp; /* NULL: none of its files has one */
 	bool has_objects;	       /* frames of that one's language were sampled */
+	uint32_t n_machine;	       /* objects that are machine code, among its addresses */
 };

@@ -39,11 +39,14 @@ static uint64_t resolve(
 	struct proc_table *procs, struct process *process, const struct abi_record *r, uint32_t i)
 {
 	struct record_frame f = record_user_frame(r, i);
-	uint64_t addr = ABI_FRAME_VALUE(f.lookup);
+	uint64_t addr = ABI_FRAME_VALUE(f.lookup), word;
 
 	switch (ABI_FRAME_KIND(f.word)) {
-	case ABI_FRAME_RAW:
 	case ABI_FRAME_JIT:
+	case ABI_FRAME_RAW:
+		word = proc_machine_word(procs, process, addr + 1, !is_return(r, i), r->time_ns);
+		if (word)
+			return word;
 		return is_return(r, i) ? proc_resolve_return(procs, process, addr, r->time_ns)
 				       : proc_resolve(procs, process, addr, r->time_ns);
 	case ABI_FRAME_NATIVE: proc_note_native(procs, process, f.lookup); break;
