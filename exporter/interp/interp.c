@@ -8,9 +8,9 @@
 #include "exporter/interp/v8.h"
 
 static const struct interp_runtime runtimes[] = {
-	{RUNTIME_PYTHON, python_read_code, python_line},
-	{RUNTIME_RUBY, ruby_read_code, ruby_line},
-	{RUNTIME_V8, v8_read_code, v8_line},
+	{RUNTIME_PYTHON, python_read_code, python_line, NULL},
+	{RUNTIME_RUBY, ruby_read_code, ruby_line, NULL},
+	{RUNTIME_V8, v8_read_code, v8_line, &v8_machine},
 };
 
 const struct interp_runtime *interp_runtime_of(enum runtime_kind kind)

@@ -66,6 +66,30 @@ struct interp_frame {
 	uint32_t line, first_line; /* 0: not known */
 };
 
+/* A piece of machine code as it was read, for all addresses in it. */
+struct interp_machine {
+	void *code; /* the runtime's own; NULL: none */
+	uint64_t start, bytes;
+	size_t used_bytes; /* of memory here */
+};
+
+struct interp_machine_reader {
+	/*
+	 * The code that the address `pc` is in: an instruction's, or what a call in it returns to. check: as in struct abi_code. Errors as read_code has
+	 * them; -EAGAIN also where the code is no longer, or not yet, that of a frame with that check; -EFBIG: it has more than there is room for.
+	 */
+	int (*read)(const struct interp_memory *m, const struct runtime_record *r, uint64_t pc,
+		uint64_t check, struct interp_machine *ret);
+	/*
+	 * The frames of an address in it, leaf first, as long as the code is there. How many there are; of more than `max` (1 or more), the last in
+	 * ret is the outermost.
+	 */
+	size_t (*frames)(const struct interp_machine *c, uint64_t pc, bool is_return,
+		struct interp_frame *ret, size_t max);
+	void (*done)(struct interp_machine *c);
+	bool check_is_object; /* of the function, so that it is known without the code */
+};
+
 struct interp_runtime {
 	enum runtime_kind kind;
 	/*
@@ -76,6 +100,8 @@ struct interp_runtime {
 		uint64_t object, uint64_t context, struct interp_code *ret);
 	/* The line of a position in it; 0: it has none. */
 	uint32_t (*line)(const struct interp_code *c, uint32_t position);
+	const struct interp_machine_reader
+		*machine; /* NULL: it makes no machine code that the kernel half tells of */
 };
 
 /* NULL: no runtime of that kind has code objects. */

@@ -8,6 +8,8 @@
 #pragma once
 #include "exporter/interp/v8_script.h"
 
+extern const struct interp_machine_reader v8_machine;
+
 enum {
 	V8_MAX_CODE_BYTES = 1 << 20, /* of machine code before an address in it */
 	V8_MAX_POSITIONS = 1 << 16,  /* of machine code */
@@ -86,6 +88,9 @@ struct v8_frame {
 	const struct interp_code *function;
 	struct v8_place place;
 };
-/* The frames of an instruction, leaf first: is_return says that it is the one behind a call. At most `max`; the number. */
+/*
+ * The frames of an instruction, leaf first: is_return says that it is the one behind a call. The number, which may be more than the `max`
+ * (1 or more) that there is room for: the last one of these is the outermost then.
+ */
 size_t v8_code_frames(
 	const struct v8_code *c, uint64_t pc, bool is_return, struct v8_frame *frames, size_t max);

@@ -467,14 +467,12 @@ static const struct v8_code_point *point_of(const struct v8_code *c, uint32_t of
 static size_t point_frames(
 	const struct v8_code *c, const struct v8_code_point *p, struct v8_frame *frames, size_t max)
 {
-	size_t n = 0;
+	for (uint32_t n = 0; n < p->n; n++) {
+		const struct v8_code_frame *f = &c->frames[p->first + p->n - 1 - n];
 
-	for (uint32_t i = p->n; i-- && n < max; n++) {
-		const struct v8_code_frame *f = &c->frames[p->first + i];
-
-		frames[n] = (struct v8_frame) {&c->functions[f->function], f->place};
+		frames[MIN(n, max - 1)] = (struct v8_frame) {&c->functions[f->function], f->place};
 	}
-	return n;
+	return p->n;
 }
 
 size_t v8_code_frames(
@@ -489,14 +487,15 @@ size_t v8_code_frames(
 
 	if (point)
 		return point_frames(c, point, frames, max);
-	for (; n + 1 < max && inlined; n++) {
+	for (; inlined; n++) {
 		const struct v8_inlined *i = &c->inlined[inlined - 1];
 
-		frames[n] = (struct v8_frame) {&c->functions[i->function], place};
+		frames[MIN(n, max - 1)] = (struct v8_frame) {&c->functions[i->function], place};
 		place = i->place;
 		inlined = i->caller;
 	}
-	if (n < max && c->n_functions)
-		frames[n++] = (struct v8_frame) {&c->functions[0], place};
-	return n;
+	if (!c->n_functions)
+		return 0;
+	frames[MIN(n, max - 1)] = (struct v8_frame) {&c->functions[0], place};
+	return n + 1;
 }

@@ -580,6 +580,9 @@ static void collect_interp_names(struct metrics_writer *w, struct interp_names *
 	counter(w, "sonde_interp_copies_total", "Copies of memory asked of processes for names.",
 		n.copies);
 	counter(w, "sonde_interp_copied_bytes_total", "Bytes of these.", n.copied_bytes);
+	counter(w, "sonde_interp_frames_elided_total",
+		"Inlined frames left out of an address in machine code that has too many.",
+		n.frames_elided);
 }
 
 static void collect_pods(struct metrics_writer *w, struct pods *pods)

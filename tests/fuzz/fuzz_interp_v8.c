@@ -47,9 +47,9 @@ static void read_machine_code(struct fake *k, uint64_t shared)
 	for (uint32_t i = 0; i <= 256; i++) {
 		size_t n = v8_code_frames(&c, c.start + i, i & 1, f, V8_MAX_DEPTH);
 
-		if (n > V8_MAX_DEPTH)
+		if (n > V8_MAX_INLINED + 1)
 			abort();
-		while (n--)
+		for (n = MIN(n, (size_t)V8_MAX_DEPTH); n--;)
 			check_text(f[n].function->name);
 	}
 }

@@ -31,7 +31,7 @@ struct fake_keeper {
 	unsigned n_returned; /* requests that hung and have ended */
 };
 
-static int fake_bytes(const void *data, size_t n)
+static int fake_data(const void *data, size_t n)
 {
 	int fd = memfd_create("text", MFD_CLOEXEC);
 
@@ -43,7 +43,7 @@ static int fake_bytes(const void *data, size_t n)
 
 static int fake_text(const char *text)
 {
-	return fake_bytes(text, strlen(text));
+	return fake_data(text, strlen(text));
 }
 
 static int fake_open(struct keeper *k, uint32_t pid, uint64_t start_ns, enum keeper_what what,
@@ -69,7 +69,7 @@ static int fake_open(struct keeper *k, uint32_t pid, uint64_t start_ns, enum kee
 	if (what == KEEPER_MAP_FILE && f->refuse_map_files)
 		return -EPERM;
 	if (what == KEEPER_MAP_FILE && f->map_file)
-		return fake_bytes(f->map_file, f->map_file_bytes);
+		return fake_data(f->map_file, f->map_file_bytes);
 	if (what == KEEPER_EXE && !f->exe_text) {
 		snprintf(path, sizeof(path), "/proc/%u/exe", pid);
 		return readlink(path, exe, sizeof(exe) - 1) < 0 ? -errno : fake_text(exe);

@@ -127,7 +127,7 @@ static inline int show_generated(
 
 	if (error != -ENOENT || !shared)
 		show_error(s, error, pc);
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < MIN(n, (size_t)V8_MAX_DEPTH); i++)
 		show(s, frames[i].function, frames[i].place,
 			c.is_baseline ? SHOWN_BASELINE
 			: i + 1 < n   ? SHOWN_INLINED

@@ -3,10 +3,13 @@
  * Rounds: objects that wait, by process → the process's memory → texts. The table is locked only to take what waits and to give answers.
  */
 #include "exporter/interp/reader/names.h"
+#include "exporter/interp/reader/codes.h"
 #include "exporter/interp/reader/memory.h"
+#include "exporter/interp/v8_script.h"
 #include "exporter/keeper/copy.h"
 #include "lib/base/alloc.h"
 #include "lib/base/rounds.h"
+#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -35,6 +38,7 @@ const char *interp_name_result_text(enum interp_name_result r)
 {
 	static const char *const texts[INTERP_N_NAME_RESULTS] = {
 		[INTERP_NAME_OK] = "ok",
+		[INTERP_NAME_FUNCTION] = "function",
 		[INTERP_NAME_REUSED] = "reused",
 		[INTERP_NAME_UNREADABLE] = "unreadable",
 		[INTERP_NAME_GONE] = "gone",
@@ -72,6 +76,8 @@ struct reading {
 	const struct interp_runtime *runtime; /* NULL: none is known */
 	struct runtime_record record;
 	struct interp_window window;
+	struct v8_scripts scripts;
+	struct interp_codes codes;
 	size_t n_read;		  /* objects */
 	bool is_gone, is_refused; /* so is all that follows; refused: for now */
 	bool is_untried;	  /* refused, which says nothing of it */
@@ -85,6 +91,10 @@ static void begin(struct interp_names *n, struct reading *r, const struct proc_c
 	r->runtime = interp_runtime_of(p->runtime.kind);
 	interp_window_init(&r->window, n->o.keeper, p->pid, p->start_ns, p->runtime.bias);
 	interp_window_limit(&r->window, n->o.clock, clock_monotonic_ns(n->o.clock) + PROCESS_NS);
+	r->window.memory.scripts = &r->scripts;
+	r->codes.reader = r->runtime ? r->runtime->machine : NULL;
+	r->codes.memory = &r->window.memory;
+	r->codes.record = &r->record;
 }
 
 static void end(struct interp_names *n, struct reading *r)
@@ -93,16 +103,84 @@ static void end(struct interp_names *n, struct reading *r)
 	n->second_copies += r->window.requests;
 	n->second_asked += r->window.asked_bytes;
 	n->stats.copied_bytes += r->window.bytes;
+	interp_codes_done(&r->codes);
+	v8_scripts_done(&r->scripts);
+}
+
+/* What was read of an object. */
+struct named {
+	struct interp_code code; /* of machine code: its function, where that alone is known */
+	struct interp_frame frames[INTERP_MAX_FRAMES]; /* of machine code */
+	size_t n_frames;
+	uint64_t n_elided;
+	char elided[40]; /* the name of the frame that stands for them */
+};
+
+static int read_function(
+	struct reading *r, uint64_t object, uint64_t context, struct interp_code *ret)
+{
+	int e = -EAGAIN;
+
+	for (int i = 0; e == -EAGAIN && i < MAX_CHANGES; i++)
+		e = r->runtime->read_code(&r->window.memory, &r->record, object, context, ret);
+	return e;
+}
+
+/* The outermost one has the code, and the leaf is where time goes: what lies between is left out. */
+static void elide(struct named *c, size_t n)
+{
+	c->n_frames = MIN(n, (size_t)INTERP_MAX_FRAMES);
+	if (n <= INTERP_MAX_FRAMES)
+		return;
+	c->n_elided = n - (INTERP_MAX_FRAMES - 1);
+	snprintf(c->elided, sizeof(c->elided), "[elided: %llu frames]",
+		(unsigned long long)c->n_elided);
+	c->frames[INTERP_MAX_FRAMES - 2] =
+		(struct interp_frame) {.name = c->elided, .raw = c->elided, .file = ""};
+}
+
+/*
+ * Frames of machine code. Where it is another function's by now, or the frame was not built yet, the function that the frame ran is known
+ * all the same, and its callers are other frames of the stack.
+ */
+static int read_machine(struct reading *r, const struct proc_code_address *a, struct named *ret)
+{
+	bool is_return = !(a->flags & ABI_CODE_EXACT);
+	int e = -EAGAIN;
+	size_t n = 0;
+
+	if (!r->codes.reader)
+		return -ENOTSUP;
+	for (int i = 0; e == -EAGAIN && i < MAX_CHANGES; i++)
+		e = interp_codes_frames(
+			&r->codes, a->addr - !is_return, is_return, a->check, ret->frames, &n);
+	if (e == 0)
+		elide(ret, n);
+	if ((e != -EAGAIN && e != -ENOENT && e != -EFBIG) || !a->check ||
+		!r->codes.reader->check_is_object)
+		return e;
+	e = read_function(r, a->check, 0, &ret->code);
+	if (e < 0)
+		return e;
+	ret->frames[0] = (struct interp_frame) {.name = ret->code.name,
+		.raw = ret->code.raw ? ret->code.raw : ret->code.name,
+		.file = ret->code.file,
+		.first_line = ret->code.first_line};
+	ret->n_frames = 1;
+	return 0;
+}
+
+static void named_done(struct named *c)
+{
+	interp_code_done(&c->code);
 }
 
 /* 0 and the object that the kernel half saw; else as read_code. */
 static int read_object(
 	struct reading *r, const struct proc_code_address *a, struct interp_code *ret)
 {
-	int e = -EAGAIN;
+	int e = read_function(r, a->addr, a->context, ret);
 
-	for (int i = 0; e == -EAGAIN && i < MAX_CHANGES; i++)
-		e = r->runtime->read_code(&r->window.memory, &r->record, a->addr, a->context, ret);
 	if (e == 0 && ret->kernel_check != a->check) {
 		interp_code_done(ret);
 		return -ENOENT;
@@ -132,8 +210,14 @@ static enum interp_name_result result_of(struct reading *r, int error)
 
 static enum proc_object_answer answer(struct interp_names *n, const struct proc_code_batch *b,
 	const struct proc_code_address *a, enum proc_object_answer answer,
-	const struct interp_code *c)
+	const struct named *named)
 {
+	const struct interp_code *c = &named->code;
+	const struct proc_code_text frames = {.name = "",
+		.raw = "",
+		.file = "",
+		.frames = named->frames,
+		.n_frames = named->n_frames};
 	const struct proc_code_text text = {
 		.name = c->name,
 		.raw = c->raw ? c->raw : c->name,
@@ -146,8 +230,8 @@ static enum proc_object_answer answer(struct interp_names *n, const struct proc_
 	};
 
 	lock_take(n->o.procs_lock);
-	answer = proc_object_answer(
-		n->o.procs, b, a, answer, &text, (uint64_t)clock_monotonic_ns(n->o.clock));
+	answer = proc_object_answer(n->o.procs, b, a, answer, named->n_frames ? &frames : &text,
+		(uint64_t)clock_monotonic_ns(n->o.clock));
 	lock_release(n->o.procs_lock);
 	return answer;
 }
@@ -158,7 +242,8 @@ static bool name_object(struct interp_names *n, struct reading *r, const struct 
 {
 	enum interp_name_result result = INTERP_NAME_UNREADABLE;
 	enum proc_object_answer what = PROC_OBJECT_REFUSED;
-	_cleanup_interp_code_ struct interp_code c = {0};
+	_cleanup_(named_done)
+	struct named c = {.n_frames = 0};
 	uint32_t kind = r->runtime ? (uint32_t)r->runtime->kind : RUNTIME_NONE;
 
 	if (r->is_gone || (!r->runtime && r->process->exited))
@@ -166,7 +251,8 @@ static bool name_object(struct interp_names *n, struct reading *r, const struct 
 	else if (!r->runtime) /* its row has not been published yet */
 		what = PROC_OBJECT_UNTRIED;
 	else if (!r->is_refused)
-		result = result_of(r, read_object(r, a, &c));
+		result = result_of(r, a->flags & ABI_CODE_MACHINE ? read_machine(r, a, &c)
+								  : read_object(r, a, &c.code));
 	if (result == INTERP_NAME_OK)
 		what = PROC_OBJECT_NAMED;
 	else if (r->is_refused)
@@ -178,7 +264,10 @@ static bool name_object(struct interp_names *n, struct reading *r, const struct 
 		return true;
 	if (what == PROC_OBJECT_NO_ROOM)
 		result = INTERP_NAME_NO_ROOM;
+	else if (result == INTERP_NAME_OK && c.n_frames && c.code.name)
+		result = INTERP_NAME_FUNCTION;
 	n->stats.results[kind][result]++;
+	n->stats.frames_elided += c.n_elided;
 	return false;
 }
 

@@ -20,6 +20,7 @@ struct interp_names_options {
 
 enum interp_name_result {
 	INTERP_NAME_OK,
+	INTERP_NAME_FUNCTION, /* of machine code the function alone: the code is another one's, or not to be read */
 	INTERP_NAME_REUSED,	/* another object, or none, lay there when it was read */
 	INTERP_NAME_UNREADABLE, /* its memory, or what it says, cannot be read */
 	INTERP_NAME_GONE,	/* its process had ended */
@@ -41,5 +42,6 @@ void interp_names_await_round(struct interp_names *n, int64_t until_ns);
 struct interp_names_stats {
 	uint64_t results[N_RUNTIMES][INTERP_N_NAME_RESULTS]; /* RUNTIME_NONE: of no known runtime */
 	uint64_t copies, copied_bytes;			     /* asked of processes */
+	uint64_t frames_elided; /* of machine code, above INTERP_MAX_FRAMES of one address */
 };
 void interp_names_stats(struct interp_names *n, struct interp_names_stats *ret);
