@@ -76,8 +76,9 @@ struct taking {
 	struct table frames;  /* word → index */
 	struct table weights; /* weight → samples */
 	struct table codes;   /* id of a code object → its struct symbol_code */
-	struct table texts;   /* what objects share → a struct interp_code of the snapshot */
-	struct tail *tails;   /* 1 << TAIL_BITS */
+	struct table
+		texts; /* what objects share → a struct interp_code, or frames, of the snapshot */
+	struct tail *tails; /* 1 << TAIL_BITS */
 	struct column rows, stack_column, task_column, frame_column, refs;
 	struct column path; /* nodes of the stack at hand, as far as they were walked */
 };
@@ -251,6 +252,28 @@ static const struct interp_code *copy_text(struct taking *k, const struct proc_c
 	return code;
 }
 
+/* The same for those of machine code. */
+static const struct interp_frame *copy_frames(struct taking *k, const struct proc_code_text *text)
+{
+	uint64_t *slot = table_insert(&k->texts, (uintptr_t)text, NULL);
+	struct interp_frame *frames;
+
+	if (!slot || *slot)
+		return slot ? (void *)(uintptr_t)*slot : NULL; /* NOLINT: as it was put there */
+	frames = arena_alloc_array(k->arena, text->n_frames, sizeof(*frames));
+	*slot = (uintptr_t)frames;
+	for (size_t i = 0; frames && i < text->n_frames; i++) {
+		const struct interp_frame *f = &text->frames[i];
+
+		frames[i] = (struct interp_frame) {.name = arena_strdup(k->arena, f->name),
+			.raw = arena_strdup(k->arena, f->raw),
+			.file = arena_strdup(k->arena, f->file),
+			.line = f->line,
+			.first_line = f->first_line};
+	}
+	return frames;
+}
+
 /* What is known of a code object, once a snapshot; it may be given back when the lock is. NULL: nothing is, or memory is out. */
 static const struct symbol_code *copy_code(struct taking *k, uint64_t id)
 {
@@ -267,6 +290,12 @@ static const struct symbol_code *copy_code(struct taking *k, uint64_t id)
 		return NULL;
 	code->kind = o.kind;
 	code->version = o.version;
+	if (o.text && o.text->n_frames) {
+		code->frames = copy_frames(k, o.text);
+		code->n_frames = code->frames ? (uint32_t)o.text->n_frames : 0;
+		code->is_named = code->frames != NULL;
+		return code;
+	}
 	text = o.text ? copy_text(k, o.text) : NULL;
 	code->is_named = text != NULL;
 	if (text)

@@ -29,8 +29,8 @@ struct found {
 	const char *raw; /* the function that has the code, as the file has it; NULL: unknown */
 	struct symbol_place *places; /* innermost first; in the arena; mode is lines */
 	uint32_t n_places;
-	const struct interp_code *code; /* of a language runtime; NULL: not known */
-	uint32_t line;			/* in it */
+	const struct symbol_code *code; /* of a language runtime; NULL: not known */
+	uint32_t line;			/* in a code object */
 	uint64_t start; /* ELF virtual address where a function without a name starts; 0: unknown */
 };
 
@@ -292,12 +292,12 @@ static void resolve_address(
 	q->found[at].raw = f->jit_name;
 }
 
-/* What a runtime is called as a file, and as the function of its frames that have no name. */
+/* What a runtime is called as a file, and as the function of its frames that have no name. V8's version says nothing to users of Node.js. */
 static const char *runtime_text(struct request *q, const struct symbol_code *c, bool with_version)
 {
 	if (!c || !c->kind)
 		return INTERP_OWN_FRAME;
-	if (!with_version)
+	if (!with_version || c->kind == RUNTIME_V8)
 		return arena_printf(q->arena, "[%s]", runtime_name(c->kind));
 	return arena_printf(q->arena, "[%s%u.%u]", runtime_name(c->kind),
 		(unsigned)RUNTIME_MAJOR(c->version), (unsigned)RUNTIME_MINOR(c->version));
@@ -315,8 +315,9 @@ static void resolve_interp(
 	q->failed |= !name;
 	if (!runtime || !f->code->is_named)
 		return;
-	found->code = &f->code->code;
-	found->line = runtime->line(found->code, ABI_INTERP_POSITION(f->frame));
+	found->code = f->code;
+	if (!f->code->n_frames)
+		found->line = runtime->line(&f->code->code, ABI_INTERP_POSITION(f->frame));
 }
 
 static void resolve(struct request *q, const struct symbol_frame *f, size_t at, struct symbol *ret)
@@ -409,17 +410,32 @@ static void give_name_locked(struct request *q, const char *raw, struct symbol *
 /* In every mode: names, files and lines are at hand, and nobody can find them later. None of the names is mangled. */
 static void give_code(struct request *q, const struct found *found, struct symbol *s)
 {
-	const struct interp_code *c = found->code;
-	const char *name = clean(q, c->name);
-	struct symbol_line *line = give_line(q, s, name, c->raw ? clean(q, c->raw) : name);
+	const struct interp_code *c = &found->code->code;
+	const struct interp_frame function = {.name = c->name,
+		.raw = c->raw ? c->raw : c->name,
+		.file = c->file,
+		.line = found->line,
+		.first_line = c->first_line};
+	const struct interp_frame *frames = found->code->n_frames ? found->code->frames : &function;
+	uint32_t n = found->code->n_frames ? found->code->n_frames : 1;
+	struct symbol_line *lines = arena_alloc_array(q->arena, n, sizeof(*lines));
 
-	if (!line)
+	for (uint32_t i = 0; lines && i < n; i++) {
+		lines[i] = (struct symbol_line) {
+			.function = clean(q, frames[i].name),
+			.system_name = clean(q, frames[i].raw),
+			.file = clean(q, frames[i].file),
+			.line = frames[i].line,
+			.start_line = frames[i].first_line,
+		};
+		q->failed |= !lines[i].function || !lines[i].system_name || !lines[i].file;
+	}
+	q->failed |= !lines;
+	if (q->failed)
 		return;
-	line->file = clean(q, c->file);
-	line->line = found->line;
-	line->start_line = c->first_line;
+	s->lines = lines;
+	s->n_lines = n;
 	q->mappings[s->mapping].has_lines = 1;
-	q->failed |= !line->file;
 }
 
 static void name_locked(struct request *q, const struct symbol_frame *f, const struct found *found,

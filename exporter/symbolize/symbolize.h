@@ -56,7 +56,7 @@ struct symbol {
 	uint8_t named; /* 0: unsymbolized, counted per binary */
 };
 struct symbol_mapping {
-	/* path, "[kernel.kallsyms]", "[MODULE]" of the kernel, "[vdso]", "[jit]", "[python3.13]" of a language runtime, "[interpreter]" of one that is not known, "[unknown]" */
+	/* path, "[kernel.kallsyms]", "[MODULE]" of the kernel, "[vdso]", "[jit]", "[python3.13]" or "[v8]" of a language runtime, "[interpreter]" of one that is not known, "[unknown]" */
 	const char *filename;
 	const char *build_id; /* hex or "" */
 	/*
@@ -72,6 +72,9 @@ struct symbol_code {
 		version; /* of the runtime: enum runtime_kind, RUNTIME_VERSION; kind 0: not known */
 	bool is_named;	 /* else what follows is not there */
 	struct interp_code code;
+	/* Of machine code, in place of `code`: leaf first; all but the last are inlined in that. */
+	const struct interp_frame *frames;
+	uint32_t n_frames; /* 0: a code object */
 };
 struct symbol_frame {
 	uint64_t frame; /* one of code: abi_frame_is_code */

@@ -79,10 +79,64 @@ static void test_code_objects(void **state)
 	teardown(&f);
 }
 
+/* One location, with the functions that are inlined in the last. V8's version is no part of the mapping. */
+static void test_machine_code(void **state)
+{
+	static const struct interp_frame frames[] = {
+		{"inner\xff", "inner", "/srv/a.js", 12, 10}, {"outer", "outer", "/srv/b.js", 0, 7}};
+	const struct symbol_code code = {.kind = RUNTIME_V8,
+					 .version = RUNTIME_VERSION(12, 4, 0),
+					 .is_named = true,
+					 .frames = frames,
+					 .n_frames = 2},
+				 unnamed = {
+					 .kind = RUNTIME_V8, .version = RUNTIME_VERSION(12, 4, 0)};
+	_cleanup_arena_ struct arena arena;
+	struct symbol_mapping mapping;
+	struct symbolizer *symbolizer;
+	struct fixture f;
+	struct symbol s;
+
+	(void)state;
+	setup(&f);
+	symbolizer = symbolizer_new(&(struct symbolizer_options) {.binaries = f.registry,
+					    .keeper = &f.keeper.keeper,
+					    .clock = &f.clock.clock,
+					    .parser_fd = -1},
+		NULL);
+	arena_init(&arena, NULL);
+	for (enum symbolize_mode mode = SYMBOLIZE_NONE; mode <= SYMBOLIZE_LINES; mode++) {
+		s = symbol_of_code(symbolizer, &code, ABI_INTERP_BEYOND, mode, &arena, &mapping);
+		assert_true(s.named);
+		assert_int_equal(s.n_lines, 2);
+		assert_string_equal(s.lines[0].function, "inner?");
+		assert_string_equal(s.lines[0].system_name, "inner");
+		assert_string_equal(s.lines[0].file, "/srv/a.js");
+		assert_int_equal(s.lines[0].line, 12);
+		assert_int_equal(s.lines[0].start_line, 10);
+		assert_string_equal(s.lines[1].function, "outer");
+		assert_string_equal(s.lines[1].file, "/srv/b.js");
+		assert_int_equal(s.lines[1].line, 0);
+		assert_int_equal(s.lines[1].start_line, 7);
+		assert_string_equal(mapping.filename, "[v8]");
+		assert_true(mapping.has_lines);
+		assert_int_equal(s.address, 0);
+	}
+	s = symbol_of_code(
+		symbolizer, &unnamed, ABI_INTERP_BEYOND, SYMBOLIZE_LINES, &arena, &mapping);
+	assert_int_equal(s.n_lines, 1);
+	assert_string_equal(s.lines[0].function, "[v8]");
+	assert_string_equal(mapping.filename, "[v8]");
+	assert_false(s.named);
+	symbolizer_freep(&symbolizer);
+	teardown(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_code_objects),
+		cmocka_unit_test(test_machine_code),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
