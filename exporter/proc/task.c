@@ -201,7 +201,7 @@ void proc_task_info(const struct proc_table *t, uint32_t task, struct proc_task_
 		.systemd_unit = c->systemd_unit,
 		.pod_values = k->cgroup ? k->cgroup->pod_values : NULL,
 		.compiler = labels.compiler,
-		.language = p->has_objects && p->interp ? runtime_name(p->interp->runtime.kind)
+		.language = p->has_objects && p->interp ? runtime_language(p->interp->runtime.kind)
 							: labels.language,
 		.exe_binary = p->exe_binary,
 		.jit = proc_jit_name(p),

@@ -4,6 +4,7 @@
  */
 #include "exporter/profile/build.h"
 #include "exporter/binary/binary.h"
+#include "exporter/symfile/v8.h"
 #include "lib/base/table.h"
 #include <ctype.h>
 #include <inttypes.h>
@@ -208,6 +209,17 @@ static uint32_t runtime_in(const struct building *k, const struct symbol_frame *
 		       : RUNTIME_NONE;
 }
 
+/* Builtins of V8 lie together, and have no names in a file without symbols. */
+static bool is_builtin(
+	const struct building *k, const struct symbol_frame *f, const struct symbol *sym)
+{
+	struct runtime_record r;
+
+	return binary_runtime(k->o->binaries, ABI_NATIVE_BINARY(f->frame), &r) &&
+	       sym->address >= r.addresses[V8_BUILTINS] &&
+	       sym->address < r.addresses[V8_BUILTINS_END];
+}
+
 static bool is_part(const struct symbol_frame *f)
 {
 	return f->code && f->code->is_named && f->code->code.is_part;
@@ -248,6 +260,9 @@ static bool classify_frames(struct building *k, struct fold_frame *ret)
 			    sym->named ? outermost->function : "") ||
 			(ABI_FRAME_KIND(s->frames[i].frame) == ABI_FRAME_JIT &&
 				fold_is_trampoline(outermost->function)))
+			ret[i].class = FOLD_INTERNAL;
+		else if (*runtime - 1U == RUNTIME_V8 && !sym->named &&
+			 is_builtin(k, &s->frames[i], sym))
 			ret[i].class = FOLD_INTERNAL;
 	}
 	return any;

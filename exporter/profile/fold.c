@@ -33,12 +33,14 @@ static bool is_called(const char *path, const char *name)
 bool fold_is_internal(uint32_t runtime, const char *path, const char *function)
 {
 	/* By enum runtime_kind. */
-	static const char *const prefixes[N_RUNTIMES][2] = {
-		[RUNTIME_PYTHON] = {"Py", "_Py"}, [RUNTIME_RUBY] = {"rb_", "ruby_"}};
+	static const char *const prefixes[N_RUNTIMES][2] = {[RUNTIME_PYTHON] = {"Py", "_Py"},
+		[RUNTIME_RUBY] = {"rb_", "ruby_"},
+		[RUNTIME_V8] = {"Builtins_"}};
 
 	if (runtime == RUNTIME_NONE || runtime >= N_RUNTIMES)
 		return false;
-	if (is_called(path, runtime_name(runtime)))
+	/* V8's library holds what scripts call too: functions in C++, and all that the runtime does for them. */
+	if (runtime != RUNTIME_V8 && is_called(path, runtime_name(runtime)))
 		return true;
 	for (size_t i = 0; i < ARRAY_SIZE(prefixes[runtime]); i++)
 		if (prefixes[runtime][i] && str_starts_with(function, prefixes[runtime][i]))

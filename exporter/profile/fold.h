@@ -34,7 +34,8 @@ struct fold_frame {
 /*
  * Is a native frame the runtime's own? `path`: of the binary that holds the runtime. `function`: its name, "" when not known. A
  * library or program of the runtime's name (libpython3.13.so, /usr/bin/python3.13) holds nothing else. In any other program that
- * has the runtime built in, only functions of the runtime's public prefixes are.
+ * has the runtime built in, only functions of the runtime's public prefixes are. Of V8 the builtins are, which run what is not compiled, call
+ * and enter functions; its C++ is not.
  */
 bool fold_is_internal(uint32_t runtime, const char *path, const char *function);
 

@@ -17,6 +17,11 @@ const char *runtime_name(uint32_t kind)
 	return kind < N_RUNTIMES ? names[kind] : "";
 }
 
+const char *runtime_language(uint32_t kind)
+{
+	return kind == RUNTIME_V8 ? "javascript" : runtime_name(kind);
+}
+
 const char *runtime_refusal_text(uint32_t refusal)
 {
 	static const char *const texts[N_RUNTIME_REFUSALS] = {

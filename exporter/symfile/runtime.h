@@ -58,5 +58,7 @@ struct runtime_record {
 
 /* "python"; "" for a number that is none. */
 const char *runtime_name(uint32_t kind);
+/* What it runs, as the label `language` has it: "javascript" of V8. */
+const char *runtime_language(uint32_t kind);
 /* A sentence for a person, without its full stop; "" when nothing is refused. */
 const char *runtime_refusal_text(uint32_t refusal);

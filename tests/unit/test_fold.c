@@ -112,7 +112,22 @@ static void test_whose_code(void **state)
 		{"/usr/bin/editor", "main", false},
 	};
 
+	static const struct {
+		const char *path, *function;
+		bool is_internal;
+	} of_v8[] = {
+		{"/usr/bin/node", "Builtins_InterpreterEntryTrampoline", true},
+		{"/usr/lib/libnode.so.115", "Builtins_ArrayPrototypeSort", true},
+		{"/usr/lib/libv8.so", "v8::internal::Runtime_GetProperty(int, unsigned long*)",
+			false},
+		{"/usr/bin/node", "node::Start(int, char**)", false},
+		{"/usr/bin/node", "", false},
+	};
+
 	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(of_v8); i++)
+		assert_int_equal(fold_is_internal(RUNTIME_V8, of_v8[i].path, of_v8[i].function),
+			of_v8[i].is_internal);
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		if (fold_is_internal(RUNTIME_PYTHON, cases[i].path, cases[i].function) !=
 			cases[i].is_internal)

@@ -133,6 +133,31 @@ static void each_kind_is_an_object_of_its_own(void **state)
 	teardown(&f);
 }
 
+/* As the label of a task has it. */
+static void the_language_is_known(void **state)
+{
+	struct proc_task_info info;
+	struct fixture f;
+	struct abi_record r;
+	struct process *p;
+	uint32_t task;
+
+	(void)state;
+	setup(&f);
+	p = process_at(&f, 10, 1000000, &r);
+	task = proc_task_of_record(f.t, p, &r);
+	p->interp = xcalloc(1, sizeof(*p->interp));
+	p->interp->state = PROC_INTERP_WALKED;
+	p->interp->runtime = (struct proc_runtime) {.kind = RUNTIME_V8};
+	seen(&f, p, &r, EXACT, CODE, 5);
+	proc_task_info(f.t, task, &info);
+	assert_string_equal(info.language, "");
+	assert_int_equal(proc_object_of(f.t, id_at(&f, p, CODE, true, 1000100)).kind, RUNTIME_V8);
+	proc_task_info(f.t, task, &info);
+	assert_string_equal(info.language, "javascript");
+	teardown(&f);
+}
+
 /* Each sample has that of its time, like code objects. */
 static void other_code_lies_there(void **state)
 {
@@ -344,6 +369,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_kind_is_an_object_of_its_own),
+		cmocka_unit_test(the_language_is_known),
 		cmocka_unit_test(other_code_lies_there),
 		cmocka_unit_test(words_of_a_sample),
 		cmocka_unit_test(children_have_what_their_parent_had),

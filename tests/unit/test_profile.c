@@ -5,6 +5,7 @@
  */
 #include "exporter/proc/code_objects.h"
 #include "exporter/profile/build.h"
+#include "exporter/symfile/v8.h"
 #include "lib/base/alloc.h"
 #include "lib/base/bytes.h"
 #include <setjmp.h>
@@ -50,8 +51,8 @@ bool proc_is_descendant(const struct proc_table *t, uint32_t task, uint32_t ance
 	return false;
 }
 
-/* Ids from that on are of objects whose names are known; even and odd ones share theirs. */
-enum { NAMED_OBJECT = 0x900 };
+/* Ids from that on are of objects whose names are known, then of machine code; even and odd ones share theirs. */
+enum { NAMED_OBJECT = 0x900, MACHINE_OBJECT = 0xa00 };
 
 struct proc_object proc_object_of(const struct proc_table *t, uint64_t id)
 {
@@ -63,13 +64,19 @@ struct proc_object proc_object_of(const struct proc_table *t, uint64_t id)
 			.lines_bytes = 10},
 		{.name = "odd", .raw = "odd", .file = "o.py"},
 	};
+	static const struct interp_frame frames[] = {
+		{"inner", "raw", "i.js", 7, 5}, {"outer", "outer", "o.js", 9, 1}};
+	static const struct proc_code_text machine[] = {
+		{.name = "", .raw = "", .file = "", .frames = frames, .n_frames = 2},
+		{.name = "", .raw = "", .file = "", .frames = frames + 1, .n_frames = 1},
+	};
 
 	(void)t;
 	if (id < NAMED_OBJECT)
 		return (struct proc_object) {0};
 	return (struct proc_object) {.process = (void *)(uintptr_t)8, /* NOLINT: never read */
-		.text = &texts[id % 2],
-		.kind = RUNTIME_PYTHON,
+		.text = id < MACHINE_OBJECT ? &texts[id % 2] : &machine[id % 2],
+		.kind = id < MACHINE_OBJECT ? RUNTIME_PYTHON : RUNTIME_V8,
 		.version = (uint32_t)id};
 }
 
@@ -98,8 +105,10 @@ static struct symbol_mapping stand_in_mappings[] = {
 	/* where there are frames of a language */
 	{.filename = "[python3.13]", .build_id = ""},
 	{.filename = "/lib/libpython3.13.so.1.0", .build_id = "dd"},
+	/* stripped, with builtins */
+	{.filename = "/usr/bin/node", .build_id = "ee"},
 };
-enum { N_NATIVE_MAPPINGS = 4, PYTHON_MAPPING = 4, LIBPYTHON = 5 };
+enum { N_NATIVE_MAPPINGS = 4, PYTHON_MAPPING = 4, LIBPYTHON = 5, NODE = 6 };
 
 void binary_labels(
 	struct binary_registry *r, uint32_t binary, bool with_build_id, struct binary_labels *ret)
@@ -113,8 +122,12 @@ void binary_labels(
 bool binary_runtime(struct binary_registry *r, uint32_t binary, struct runtime_record *ret)
 {
 	(void)r;
-	*ret = (struct runtime_record) {.kind = RUNTIME_PYTHON};
-	return binary == LIBPYTHON;
+	*ret = (struct runtime_record) {.kind = binary == NODE ? RUNTIME_V8 : RUNTIME_PYTHON};
+	if (binary == NODE) {
+		ret->addresses[V8_BUILTINS] = 0x10;
+		ret->addresses[V8_BUILTINS_END] = 0x18;
+	}
+	return binary == LIBPYTHON || binary == NODE;
 }
 
 int symbolize(struct symbolizer *s, const struct symbol_frame *frames, uint32_t n,
@@ -134,7 +147,7 @@ int symbolize(struct symbolizer *s, const struct symbol_frame *frames, uint32_t 
 		ret[i] = (struct symbol) {.lines = l,
 			.n_lines = interp || mode != SYMBOLIZE_NONE,
 			.address = kernel ? ABI_FRAME_VALUE(frames[i].frame) : off,
-			.named = 1};
+			.named = kernel || interp || ABI_NATIVE_BINARY(frames[i].frame) != NODE};
 		ret[i].mapping = kernel	  ? 0
 				 : interp ? PYTHON_MAPPING
 					  : ABI_NATIVE_BINARY(frames[i].frame);
@@ -561,6 +574,46 @@ static void test_texts_are_copied_once(void **state)
 	}
 }
 
+/* So are frames of machine code, those inlined first. */
+static void test_frames_of_machine_code(void **state)
+{
+	struct fixture *f = *state;
+	const struct symbol_code *codes[4] = {0};
+	uint64_t frames[ARRAY_SIZE(codes)];
+
+	for (unsigned i = 0; i < ARRAY_SIZE(codes); i++)
+		frames[i] = ABI_INTERP(MACHINE_OBJECT + i, ABI_INTERP_BEYOND);
+	put(f, frames, ARRAY_SIZE(frames), 0, 5, 0);
+	build(f, NULL, 0, SYMBOLIZE_FUNCTIONS);
+	for (size_t i = 0; i < f->snapshot.n_frames; i++)
+		codes[ABI_INTERP_OBJECT(f->snapshot.frames[i].frame) - MACHINE_OBJECT] =
+			f->snapshot.frames[i].code;
+	for (unsigned i = 0; i < ARRAY_SIZE(codes); i++) {
+		assert_int_equal(codes[i]->kind, RUNTIME_V8);
+		assert_true(codes[i]->is_named);
+		assert_int_equal(codes[i]->n_frames, 2 - i % 2);
+		assert_ptr_equal(codes[i]->frames, codes[i % 2]->frames);
+		assert_string_equal(codes[i]->frames[1 - i % 2].name, "outer");
+	}
+	assert_string_equal(codes[0]->frames[0].name, "inner");
+	assert_string_equal(codes[0]->frames[0].raw, "raw");
+	assert_string_equal(codes[0]->frames[0].file, "i.js");
+	assert_int_equal(codes[0]->frames[0].line, 7);
+	assert_int_equal(codes[0]->frames[0].first_line, 5);
+}
+
+/* Known by where they lie, where they have no names. */
+static void test_builtins_without_names(void **state)
+{
+	const uint64_t stack[] = {NATIVE(NODE, 0x5), NATIVE(NODE, 0x10), ABI_INTERP(1, 0),
+		NATIVE(NODE, 0x17), NATIVE(NODE, 0x18), NATIVE(NODE, 0xf)};
+	struct fixture *f = *state;
+
+	put(f, stack, ARRAY_SIZE(stack), 0, 5, 0);
+	build(f, NULL, 0, SYMBOLIZE_FUNCTIONS);
+	assert_string_equal(stack_of(&f->profile, 0), "ff;f18;[interpreter];py1;[interpreter];f5");
+}
+
 static void test_interpreter_frames(void **state)
 {
 	static const struct {
@@ -614,6 +667,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_sums_and_header, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_labels, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_texts_are_copied_once, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_frames_of_machine_code, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_builtins_without_names, set_up, tear_down),
 		cmocka_unit_test(test_interpreter_frames),
 		cmocka_unit_test_setup_teardown(test_cpu_label_parts_samples, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_cut_stack_is_visible, set_up, tear_down),

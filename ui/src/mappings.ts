@@ -6,15 +6,14 @@ export type Code = 'native' | 'kernel' | 'jit' | 'interpreter';
 /** By what stands after the bracket, whose version may follow. */
 const RUNTIMES: Record<string, [Code, string]> = {
 	python: ['interpreter', 'python'], ruby: ['interpreter', 'ruby'], php: ['interpreter', 'php'], perl: ['interpreter', 'perl'], lua: ['interpreter', 'lua'], interpreter: ['interpreter', ''],
-	jvm: ['jit', 'java'], java: ['jit', 'java'], node: ['jit', 'javascript'], beam: ['jit', 'erlang'], dotnet: ['jit', 'dotnet'],
+	jvm: ['jit', 'java'], java: ['jit', 'java'], node: ['jit', 'javascript'], v8: ['jit', 'javascript'], beam: ['jit', 'erlang'], dotnet: ['jit', 'dotnet'],
 };
 
 /** As people write them. */
 const TITLES: Record<string, string> = { python: 'Python', java: 'Java', javascript: 'JavaScript', ruby: 'Ruby', php: 'PHP', perl: 'Perl', lua: 'Lua', erlang: 'Erlang', dotnet: '.NET' };
 
 function runtimeOf(mapping: string): [Code, string] | undefined {
-	const name = /^\[([a-z]+)[^a-zA-Z_]/.exec(mapping)?.[1] ?? '';
-	return Object.hasOwn(RUNTIMES, name) ? RUNTIMES[name] : undefined;
+	return Object.entries(RUNTIMES).find(([name]) => mapping.startsWith(`[${name}`) && /^[^a-zA-Z_]/.test(mapping.slice(name.length + 1)))?.[1];
 }
 
 export function codeOf(mapping: string): Code {
