@@ -13,6 +13,7 @@ enum {
 	V8_WORD = 8,
 	V8_MAX_READS = 16384, /* of memory, of one code object */
 	V8_ARRAY_DATA = 16,   /* elements of an array begin there, with its length before them */
+	V8_KNOWN_MAPS = 16,
 };
 
 #define V8_ADDRESS_MIN 4096
@@ -23,6 +24,12 @@ struct v8_heap {
 	const struct interp_memory *m;
 	const struct runtime_record *r;
 	unsigned n_reads;
+	/* Types of maps, those read last: objects have few, and a map keeps its type. An object's own map is read each time. */
+	struct {
+		uint64_t map;
+		uint16_t type;
+	} known[V8_KNOWN_MAPS];
+	unsigned n_known;
 };
 
 static inline bool v8_is_object(uint64_t word)

@@ -190,7 +190,7 @@ static int read_name(struct v8_heap *h, uint64_t word, char **ret)
 int v8_script_read(
 	struct v8_heap *h, struct v8_scripts *s, uint64_t script, const struct v8_script **ret)
 {
-	uint64_t words[N_SCRIPT_WORDS], length = 0;
+	uint64_t words[N_SCRIPT_WORDS], length = 0, seen;
 	uint8_t bytes[sizeof(words)];
 	struct cursor c = cursor_of(bytes, sizeof(bytes));
 	struct v8_script found = {0};
@@ -201,6 +201,14 @@ int v8_script_read(
 		error = v8_read(h, script, 0, bytes, sizeof(bytes));
 	if (error < 0)
 		return error;
+	/* The same fields there mean the same name and source: what they lead to needs no other look. */
+	seen = hash_xxh3_seed(bytes, sizeof(bytes), script);
+	for (size_t i = 0; i < s->n; i++)
+		if (s->scripts[i].seen == seen) {
+			s->scripts[i].used = ++s->clock;
+			*ret = &s->scripts[i];
+			return 0;
+		}
 	for (size_t i = 0; i < N_SCRIPT_WORDS; i++)
 		words[i] = cursor_le(&c, V8_WORD);
 	n = v8_string_length(h, words[SCRIPT_SOURCE / V8_WORD]);
@@ -213,6 +221,7 @@ int v8_script_read(
 	for (size_t i = 0; i < s->n; i++)
 		if (s->scripts[i].key == found.key) {
 			script_done(&found);
+			s->scripts[i].seen = seen;
 			s->scripts[i].used = ++s->clock;
 			*ret = &s->scripts[i];
 			return 0;
@@ -220,6 +229,7 @@ int v8_script_read(
 	found.first_line = small(words[SCRIPT_LINE / V8_WORD]);
 	found.first_column = small(words[SCRIPT_COLUMN / V8_WORD]);
 	read_lines(h, words, &found);
+	found.seen = seen;
 	found.used = ++s->clock;
 	*place_for(s, bytes_of(&found)) = found;
 	s->bytes += bytes_of(&found);

@@ -14,7 +14,8 @@ enum {
 };
 
 struct v8_script {
-	uint64_t key; /* of its number, name and length */
+	uint64_t key;  /* of its number, name and length */
+	uint64_t seen; /* of its address and fields when it was met last */
 	char *name;
 	uint32_t *ends; /* positions of the characters that end its lines; NULL: not known */
 	size_t n_ends;

@@ -247,6 +247,30 @@ static void test_check(void **state)
 	assert_int_not_equal(a.check, c.check);
 }
 
+/* A script that is known is not read again, until another one lies there. */
+static void test_known_scripts(void **state)
+{
+	_cleanup_interp_code_ struct interp_code first = {0}, again = {0}, other = {0};
+	_cleanup_v8_scripts_ struct v8_scripts scripts = {.n = 0};
+	static struct fake k;
+	unsigned n_reads;
+
+	(void)state;
+	fake_init(&k, RUNTIME_VERSION(14, 6, 0));
+	k.m.scripts = &scripts;
+	assert_int_equal(read_function(&k, k.outer, &first), 0);
+	n_reads = k.n_reads;
+	assert_int_equal(read_function(&k, k.outer, &again), 0);
+	assert_true(k.n_reads < 2 * n_reads - 5);
+	assert_string_equal(again.file, "/srv/app.js");
+	assert_int_equal(again.first_line, first.first_line);
+	assert_int_equal(scripts.n, 1);
+	fake_put(&k, fake_at(k.script, 16), fake_string(&k, "/srv/b.js"), 8);
+	assert_int_equal(read_function(&k, k.outer, &other), 0);
+	assert_string_equal(other.file, "/srv/b.js");
+	assert_int_equal(scripts.n, 2);
+}
+
 /* Parts, and text beyond the bound. */
 static void test_strings(void **state)
 {
@@ -323,6 +347,7 @@ int main(void)
 		cmocka_unit_test(test_reads_fail),
 		cmocka_unit_test(test_changes),
 		cmocka_unit_test(test_check),
+		cmocka_unit_test(test_known_scripts),
 		cmocka_unit_test(test_strings),
 		cmocka_unit_test(test_translations),
 	};
