@@ -29,7 +29,7 @@ struct interp_memory {
 enum {
 	INTERP_MAX_TEXT_BYTES = 1024,	    /* of a name; what is longer ends in "…" */
 	INTERP_MAX_LINES_BYTES = 256 << 10, /* of a table of lines; a larger one gives none */
-	INTERP_MAX_FRAMES =
+	INTERP_MAX_MACHINE_FRAMES =
 		32, /* of one address in machine code; of more, one says how many are left out */
 };
 

@@ -49,7 +49,7 @@ static int read_code(const struct interp_memory *m, const struct runtime_record 
 static size_t frames_of(const struct interp_machine *m, uint64_t pc, bool is_return,
 	struct interp_frame *ret, size_t max)
 {
-	struct v8_frame frames[INTERP_MAX_FRAMES];
+	struct v8_frame frames[INTERP_MAX_MACHINE_FRAMES];
 	size_t n;
 
 	max = MIN(max, ARRAY_SIZE(frames));

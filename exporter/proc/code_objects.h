@@ -22,7 +22,7 @@ struct proc_code_text {
 	const uint8_t *lines;
 	size_t lines_bytes;
 	/*
-	 * Of machine code, where what is above is empty: leaf first, INTERP_MAX_FRAMES at most. The last one is the function that has the
+	 * Of machine code, where what is above is empty: leaf first, INTERP_MAX_MACHINE_FRAMES at most. The last one is the function that has the
 	 * code, and the others are inlined in it.
 	 */
 	const struct interp_frame *frames;

@@ -371,12 +371,13 @@ static void many_inlined_calls(void **state)
 	interp_names_round(x.names);
 	text = text_of(&x, see(&x, EXACT, 17, x.heap.outer));
 	assert_non_null(text);
-	assert_int_equal(text->n_frames, INTERP_MAX_FRAMES);
-	for (size_t i = 0; i + 2 < INTERP_MAX_FRAMES; i++)
+	assert_int_equal(text->n_frames, INTERP_MAX_MACHINE_FRAMES);
+	for (size_t i = 0; i + 2 < INTERP_MAX_MACHINE_FRAMES; i++)
 		assert_string_equal(text->frames[i].name, "inner");
 	/* 101 in all, of which 31 are there */
-	assert_string_equal(text->frames[INTERP_MAX_FRAMES - 2].name, "[elided: 70 frames]");
-	assert_string_equal(text->frames[INTERP_MAX_FRAMES - 1].name, "outer");
+	assert_string_equal(
+		text->frames[INTERP_MAX_MACHINE_FRAMES - 2].name, "[elided: 70 frames]");
+	assert_string_equal(text->frames[INTERP_MAX_MACHINE_FRAMES - 1].name, "outer");
 	interp_names_stats(x.names, &s);
 	assert_int_equal(s.frames_elided, 70);
 	names_teardown(&x);
@@ -408,7 +409,7 @@ static void hostile_bytes(void **state)
 		for (size_t i = 0; i < ARRAY_SIZE(ids); i++) {
 			const struct proc_code_text *text = text_of(&x, ids[i]);
 
-			assert_true(!text || text->n_frames <= INTERP_MAX_FRAMES);
+			assert_true(!text || text->n_frames <= INTERP_MAX_MACHINE_FRAMES);
 			for (size_t k = 0; text && k < text->n_frames; k++)
 				assert_true(strlen(text->frames[k].name) <= INTERP_MAX_TEXT_BYTES);
 		}
@@ -456,7 +457,7 @@ static void so_many_are_kept(void **state)
 	static const struct interp_machine_reader reader = {
 		.read = fake_read_code, .frames = fake_frames, .done = fake_done};
 	struct interp_codes c = {.reader = &reader};
-	struct interp_frame frames[INTERP_MAX_FRAMES];
+	struct interp_frame frames[INTERP_MAX_MACHINE_FRAMES];
 	size_t n;
 
 	(void)state;

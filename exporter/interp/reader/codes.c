@@ -56,7 +56,7 @@ static struct interp_machine *keep(
 }
 
 int interp_codes_frames(struct interp_codes *c, uint64_t pc, bool is_return, uint64_t check,
-	struct interp_frame ret[INTERP_MAX_FRAMES], size_t *ret_n)
+	struct interp_frame ret[INTERP_MAX_MACHINE_FRAMES], size_t *ret_n)
 {
 	const struct interp_machine *code = find(c, pc, is_return, check);
 	struct interp_machine fresh = {0};
@@ -68,6 +68,6 @@ int interp_codes_frames(struct interp_codes *c, uint64_t pc, bool is_return, uin
 			return error;
 		code = keep(c, &fresh, check);
 	}
-	*ret_n = c->reader->frames(code, pc, is_return, ret, INTERP_MAX_FRAMES);
+	*ret_n = c->reader->frames(code, pc, is_return, ret, INTERP_MAX_MACHINE_FRAMES);
 	return *ret_n ? 0 : -ENOENT;
 }

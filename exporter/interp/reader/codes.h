@@ -30,4 +30,4 @@ void interp_codes_done(struct interp_codes *c);
  * code of a frame that says it runs something else has to be read again. -ENOENT where the code has no frames.
  */
 int interp_codes_frames(struct interp_codes *c, uint64_t pc, bool is_return, uint64_t check,
-	struct interp_frame ret[INTERP_MAX_FRAMES], size_t *ret_n);
+	struct interp_frame ret[INTERP_MAX_MACHINE_FRAMES], size_t *ret_n);

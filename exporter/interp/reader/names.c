@@ -110,7 +110,7 @@ static void end(struct interp_names *n, struct reading *r)
 /* What was read of an object. */
 struct named {
 	struct interp_code code; /* of machine code: its function, where that alone is known */
-	struct interp_frame frames[INTERP_MAX_FRAMES]; /* of machine code */
+	struct interp_frame frames[INTERP_MAX_MACHINE_FRAMES]; /* of machine code */
 	size_t n_frames;
 	uint64_t n_elided;
 	char elided[40]; /* the name of the frame that stands for them */
@@ -129,13 +129,13 @@ static int read_function(
 /* The outermost one has the code, and the leaf is where time goes: what lies between is left out. */
 static void elide(struct named *c, size_t n)
 {
-	c->n_frames = MIN(n, (size_t)INTERP_MAX_FRAMES);
-	if (n <= INTERP_MAX_FRAMES)
+	c->n_frames = MIN(n, (size_t)INTERP_MAX_MACHINE_FRAMES);
+	if (n <= INTERP_MAX_MACHINE_FRAMES)
 		return;
-	c->n_elided = n - (INTERP_MAX_FRAMES - 1);
+	c->n_elided = n - (INTERP_MAX_MACHINE_FRAMES - 1);
 	snprintf(c->elided, sizeof(c->elided), "[elided: %llu frames]",
 		(unsigned long long)c->n_elided);
-	c->frames[INTERP_MAX_FRAMES - 2] =
+	c->frames[INTERP_MAX_MACHINE_FRAMES - 2] =
 		(struct interp_frame) {.name = c->elided, .raw = c->elided, .file = ""};
 }
 

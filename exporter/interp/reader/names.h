@@ -42,6 +42,7 @@ void interp_names_await_round(struct interp_names *n, int64_t until_ns);
 struct interp_names_stats {
 	uint64_t results[N_RUNTIMES][INTERP_N_NAME_RESULTS]; /* RUNTIME_NONE: of no known runtime */
 	uint64_t copies, copied_bytes;			     /* asked of processes */
-	uint64_t frames_elided; /* of machine code, above INTERP_MAX_FRAMES of one address */
+	uint64_t
+		frames_elided; /* of machine code, above INTERP_MAX_MACHINE_FRAMES of one address */
 };
 void interp_names_stats(struct interp_names *n, struct interp_names_stats *ret);
