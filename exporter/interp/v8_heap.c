@@ -32,25 +32,31 @@ int v8_word(struct v8_heap *h, uint64_t object, uint32_t off, uint64_t *ret)
 	return 0;
 }
 
-int v8_type(struct v8_heap *h, uint64_t object)
+int v8_type_of_map(struct v8_heap *h, uint64_t map)
 {
 	uint8_t bytes[2];
 	struct cursor c = cursor_of(bytes, sizeof(bytes));
-	uint64_t map;
 	uint16_t type;
-	int error = v8_word(h, object, 0, &map);
+	int error;
 
-	for (size_t i = 0; error == 0 && i < MIN(h->n_known, (unsigned)V8_KNOWN_MAPS); i++)
+	for (size_t i = 0; i < MIN(h->n_known, (unsigned)V8_KNOWN_MAPS); i++)
 		if (h->known[i].map == map)
 			return h->known[i].type;
-	if (error == 0)
-		error = v8_read(h, map, MAP_TYPE, bytes, sizeof(bytes));
+	error = v8_read(h, map, MAP_TYPE, bytes, sizeof(bytes));
 	if (error < 0)
 		return error;
 	type = cursor_u16(&c);
 	h->known[h->n_known % V8_KNOWN_MAPS].map = map;
 	h->known[h->n_known++ % V8_KNOWN_MAPS].type = type;
 	return type;
+}
+
+int v8_type(struct v8_heap *h, uint64_t object)
+{
+	uint64_t map;
+	int error = v8_word(h, object, 0, &map);
+
+	return error < 0 ? error : v8_type_of_map(h, map);
 }
 
 int v8_check_type(struct v8_heap *h, uint64_t object, enum v8_number type)

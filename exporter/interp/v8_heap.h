@@ -53,6 +53,8 @@ int v8_read_at(struct v8_heap *h, uint64_t addr, void *to, size_t n);
 int v8_read(struct v8_heap *h, uint64_t object, uint32_t off, void *to, size_t n);
 /* The word at `off`. */
 int v8_word(struct v8_heap *h, uint64_t object, uint32_t off, uint64_t *ret);
+/* The instance type of objects with that map, or an error as above. */
+int v8_type_of_map(struct v8_heap *h, uint64_t map);
 /* The instance type, or an error as above. */
 int v8_type(struct v8_heap *h, uint64_t object);
 /* 0; -ENOENT: it is of another type. */

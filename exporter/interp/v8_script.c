@@ -195,12 +195,15 @@ int v8_script_read(
 	struct cursor c = cursor_of(bytes, sizeof(bytes));
 	struct v8_script found = {0};
 	int64_t n;
-	int error = v8_check_type(h, script, V8_TYPE_SCRIPT);
+	int error = v8_read(h, script, 0, bytes, sizeof(bytes)), type;
 
-	if (error == 0)
-		error = v8_read(h, script, 0, bytes, sizeof(bytes));
 	if (error < 0)
 		return error;
+	for (size_t i = 0; i < N_SCRIPT_WORDS; i++)
+		words[i] = cursor_le(&c, V8_WORD);
+	type = v8_type_of_map(h, words[0]);
+	if (type < 0 || type != h->r->offsets[V8_TYPE_SCRIPT])
+		return type < 0 ? type : -ENOENT;
 	/* The same fields there mean the same name and source: what they lead to needs no other look. */
 	seen = hash_xxh3_seed(bytes, sizeof(bytes), script);
 	for (size_t i = 0; i < s->n; i++)
@@ -209,8 +212,6 @@ int v8_script_read(
 			*ret = &s->scripts[i];
 			return 0;
 		}
-	for (size_t i = 0; i < N_SCRIPT_WORDS; i++)
-		words[i] = cursor_le(&c, V8_WORD);
 	n = v8_string_length(h, words[SCRIPT_SOURCE / V8_WORD]);
 	length = n < 0 ? UINT64_MAX : (uint64_t)n; /* a module of wasm has no source */
 	error = read_name(h, words[SCRIPT_NAME / V8_WORD], &found.name);

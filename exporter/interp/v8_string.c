@@ -31,7 +31,8 @@ enum {
 	CHUNK_BYTES = 8192,
 };
 
-/* Characters [from, from + n) of a string. */
+/* Characters [from, from + n) of a string; n may be ALL of them. */
+#define ALL UINT32_MAX
 struct part {
 	uint64_t string;
 	uint32_t from, n;
@@ -45,26 +46,28 @@ struct visit {
 	unsigned n_parts;
 };
 
-static int type_of_string(struct v8_heap *h, uint64_t string)
+/* Its type, and its length in characters; or an error. */
+static int read_head(struct v8_heap *h, uint64_t string, uint32_t *ret_length)
 {
-	int type = v8_type(h, string);
+	uint8_t bytes[STRING_CHARS];
+	struct cursor c = cursor_of(bytes, sizeof(bytes));
+	int type = v8_read(h, string, 0, bytes, sizeof(bytes));
 
-	return type < 0 || type < h->r->offsets[V8_TYPE_NOT_STRING] ? type : -ENOENT;
+	if (type == 0)
+		type = v8_type_of_map(h, cursor_u64(&c));
+	if (type < 0 || type >= h->r->offsets[V8_TYPE_NOT_STRING])
+		return type < 0 ? type : -ENOENT;
+	cursor_skip(&c, STRING_LENGTH - V8_WORD);
+	*ret_length = cursor_u32(&c);
+	return *ret_length <= INT32_MAX ? type : -EBADMSG;
 }
 
 int64_t v8_string_length(struct v8_heap *h, uint64_t string)
 {
-	uint8_t bytes[4];
-	struct cursor c = cursor_of(bytes, sizeof(bytes));
 	uint32_t n;
-	int error = type_of_string(h, string);
+	int type = read_head(h, string, &n);
 
-	if (error >= 0)
-		error = v8_read(h, string, STRING_LENGTH, bytes, sizeof(bytes));
-	if (error < 0)
-		return error;
-	n = cursor_u32(&c);
-	return n <= INT32_MAX ? (int64_t)n : -EBADMSG;
+	return type < 0 ? type : (int64_t)n;
 }
 
 /* Characters from an address on. 1: the visitor has enough. */
@@ -115,19 +118,17 @@ static int visit_cons(struct visit *v, const struct part *p)
 	return error < 0 ? error : push(v, first, p->from, n);
 }
 
-static int visit_part(struct visit *v, const struct part *p)
+static int visit_part(struct visit *v, struct part *p)
 {
-	int type = type_of_string(v->h, p->string);
+	uint32_t length;
+	int type = read_head(v->h, p->string, &length), error;
 	unsigned width = type & TYPE_IS_ONE_BYTE ? 1 : 2;
 	uint64_t word = 0;
-	int64_t length;
-	int error;
 
 	if (type < 0)
 		return type;
-	length = v8_string_length(v->h, p->string);
-	if (length < 0)
-		return (int)length;
+	if (p->n == ALL)
+		p->n = length;
 	if (p->from > length || p->n > length - p->from)
 		return -EBADMSG;
 	switch (type & TYPE_SHAPE) {
@@ -141,9 +142,9 @@ static int visit_part(struct visit *v, const struct part *p)
 		error = v8_word(v->h, p->string, SLICED_FROM, &word);
 		if (error < 0 || !v8_is_smi(word) || v8_smi(word) < 0)
 			return error < 0 ? error : -EBADMSG;
-		length = p->from + (int64_t)v8_smi(word);
+		length = p->from + (uint32_t)v8_smi(word);
 		error = v8_word(v->h, p->string, SLICED_PARENT, &word);
-		return error < 0 ? error : push(v, word, (uint32_t)length, p->n);
+		return error < 0 ? error : push(v, word, length, p->n);
 	case SHAPE_THIN:
 		error = v8_word(v->h, p->string, THIN_ACTUAL, &word);
 		return error < 0 ? error : push(v, word, p->from, p->n);
@@ -154,12 +155,8 @@ static int visit_part(struct visit *v, const struct part *p)
 int v8_string_visit(struct v8_heap *h, uint64_t string, v8_visit visit, void *arg)
 {
 	struct visit v = {.h = h, .visit = visit, .arg = arg};
-	int64_t length = v8_string_length(h, string);
-	int r;
+	int r = push(&v, string, 0, ALL);
 
-	if (length < 0)
-		return (int)length;
-	r = push(&v, string, 0, (uint32_t)length);
 	for (unsigned i = 0; r == 0 && v.n_parts; i++) {
 		struct part p = v.parts[--v.n_parts];
 
