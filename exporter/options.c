@@ -178,7 +178,8 @@ static const struct option_spec specs[] = {
 			"the kernel checks it and walks the rest. kernel: the kernel alone, at a "
 			"higher cost."},
 
-	{"interp", OPTION_STRING, AT(interp), .value = "NAME,NAME|none", .fallback = "python,ruby",
+	{"interp", OPTION_STRING, AT(interp), .value = "NAME,NAME|none",
+		.fallback = "python,ruby,v8",
 		.help = "Language runtimes whose own frames stand in stacks: functions, files and "
 			"lines of the language in place of those of its interpreter. Known ones: "
 			"python, ruby, v8. none: native frames only."},

@@ -238,7 +238,7 @@ static void test_node(void **state)
 	(void)state;
 	if (access(NODE, R_OK) != 0)
 		skip();
-	assert_true(runtime_of_file(NODE, &r));
+	assert_true(runtime_of_file(NODE, &r, NULL));
 	print_message("%s: %s %u.%u, refused: %u, builtins %#llx to %#llx\n", NODE,
 		runtime_name(r.kind), RUNTIME_MAJOR(r.version), RUNTIME_MINOR(r.version), r.refusal,
 		(unsigned long long)r.addresses[V8_BUILTINS],
