@@ -81,14 +81,38 @@ static void what_is_near_costs_no_request(void **state)
 
 	interp_window_init(&w, &p->keeper, PID, START, 0x1234);
 	assert_int_equal(w.memory.bias, 0x1234);
-	expect(&w, 1000, 48, 0);
-	expect(&w, 1048, 20, 0);
-	expect(&w, 1000 + INTERP_WINDOW_BYTES - 8, 8, 0);
+	expect(&w, 900, 48, 0);
+	expect(&w, 948, 20, 0);
+	expect(&w, INTERP_BLOCK_BYTES - 8, 8, 0);
+	expect(&w, 0, 8, 0);
 	assert_int_equal(p->requests, 1);
-	expect(&w, 1000 + INTERP_WINDOW_BYTES, 8, 0);
+	expect(&w, INTERP_BLOCK_BYTES, 8, 0);
+	/* The first one is still there. */
+	expect(&w, 8, 8, 0);
 	assert_int_equal(p->requests, 2);
 	assert_int_equal(w.requests, 2);
-	assert_int_equal(w.bytes, 2 * INTERP_WINDOW_BYTES);
+	assert_int_equal(w.bytes, 2 * INTERP_BLOCK_BYTES);
+	/* Of another object it says nothing. */
+	interp_window_forget(&w);
+	expect(&w, 16, 8, 1);
+	interp_window_done(&w);
+}
+
+static void the_block_that_was_used_least_lately_goes(void **state)
+{
+	struct process *p = *state;
+	struct interp_window w;
+
+	interp_window_init(&w, &p->keeper, PID, START, 0);
+	for (uint64_t i = 0; i < INTERP_BLOCKS; i++)
+		expect(&w, i * INTERP_BLOCK_BYTES, 8, 0);
+	expect(&w, 8, 8, 0);
+	expect(&w, INTERP_BLOCKS * INTERP_BLOCK_BYTES, 8, 0);
+	expect(&w, 16, 8, 0);
+	assert_int_equal(p->requests, INTERP_BLOCKS + 1);
+	expect(&w, INTERP_BLOCK_BYTES + 8, 8, 1);
+	assert_int_equal(p->requests, INTERP_BLOCKS + 2);
+	interp_window_done(&w);
 }
 
 static void a_second_reading_is_one_of_the_process(void **state)
@@ -97,14 +121,34 @@ static void a_second_reading_is_one_of_the_process(void **state)
 	struct interp_window w;
 
 	interp_window_init(&w, &p->keeper, PID, START, 0);
-	expect(&w, 1000, 48, 0);
-	expect(&w, 1000, 48, 1);
-	expect(&w, 1047, 2, 2); /* in part */
-	/* although another window has brought it meanwhile, unread */
-	expect(&w, 5000, 48, 0);
-	expect(&w, 4800, 48, 0);
-	expect(&w, 5000, 48, 2);
-	assert_int_equal(p->requests, 6);
+	expect(&w, 900, 48, 0);
+	expect(&w, 900, 48, 1);
+	expect(&w, 947, 2, 2); /* in part, and a third time */
+	assert_int_equal(p->requests, 3);
+	interp_window_done(&w);
+}
+
+/* Copies of all that is checked are younger than all that was read for the first time. */
+static void what_is_checked_together_comes_together(void **state)
+{
+	struct process *p = *state;
+	struct interp_window w;
+
+	interp_window_init(&w, &p->keeper, PID, START, 0);
+	expect(&w, 100, 8, 0);
+	expect(&w, 200, 8, 0);
+	expect(&w, 50000, 8, 0);
+	expect(&w, 100, 8, 1);
+	expect(&w, 200, 8, 1);
+	assert_int_equal(p->requests, 3);
+	/* Something new was read meanwhile. */
+	expect(&w, 300, 8, 1);
+	expect(&w, 208, 4, 1);
+	expect(&w, 100, 8, 2);
+	expect(&w, 200, 8, 2);
+	expect(&w, 50000, 8, 1);
+	assert_int_equal(p->requests, 5);
+	interp_window_done(&w);
 }
 
 static void large_pieces_come_by_themselves(void **state)
@@ -118,6 +162,7 @@ static void large_pieces_come_by_themselves(void **state)
 	assert_int_equal(p->requests, 2);
 	assert_int_equal(p->largest, KEEPER_COPY_BYTES);
 	expect(&w, 90000, 8, 1);
+	interp_window_done(&w);
 }
 
 static void what_cannot_be_read(void **state)
@@ -138,6 +183,7 @@ static void what_cannot_be_read(void **state)
 	assert_int_equal(w.memory.read(w.memory.arg, BASE + 1100, got, 8), -ESRCH);
 	p->keeper.copy = NULL;
 	assert_int_equal(w.memory.read(w.memory.arg, BASE, got, 8), -ENOTSUP);
+	interp_window_done(&w);
 }
 
 static void its_time_is_over(void **state)
@@ -164,9 +210,11 @@ static void its_time_is_over(void **state)
 	w.is_over = false;
 	assert_int_equal(w.memory.read(w.memory.arg, BASE, got, BYTES), -ETIMEDOUT);
 	assert_int_equal(p->requests, 4);
+	interp_window_done(&w);
 	interp_window_init(&w, &p->keeper, PID, START, 0);
 	for (unsigned i = 0; i < 10; i++)
 		expect(&w, 90000, 8, i);
+	interp_window_done(&w);
 }
 
 int main(void)
@@ -174,7 +222,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(what_is_near_costs_no_request, setup, teardown),
 		cmocka_unit_test_setup_teardown(
+			the_block_that_was_used_least_lately_goes, setup, teardown),
+		cmocka_unit_test_setup_teardown(
 			a_second_reading_is_one_of_the_process, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			what_is_checked_together_comes_together, setup, teardown),
 		cmocka_unit_test_setup_teardown(large_pieces_come_by_themselves, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_cannot_be_read, setup, teardown),
 		cmocka_unit_test_setup_teardown(its_time_is_over, setup, teardown),

@@ -353,7 +353,7 @@ static void a_process_that_takes_long(void **state)
 	assert_int_equal(s.results[RUNTIME_PYTHON][INTERP_NAME_UNREADABLE], 0);
 	names_teardown(&x);
 	names_setup(&x);
-	x.takes_ns = 600 * NS_PER_MS;
+	x.takes_ns = 1100 * NS_PER_MS;
 	see(&x, BASE + CODE, check);
 	for (unsigned i = 0; i < PROC_OBJECT_TRIES; i++) {
 		expect_results(&x, INTERP_NAME_UNREADABLE, 0);

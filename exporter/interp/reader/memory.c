@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Readings of a process's memory, small ones out of a window that begins with the one that made it.
+ * Readings of a process's memory, small ones out of blocks that are kept while an object is read.
  */
 #include "exporter/interp/reader/memory.h"
+#include "lib/base/alloc.h"
 #include <string.h>
 
-/* 0 when at least `min` bytes came. */
-static int copy(struct interp_window *w, uint64_t addr, void *to, uint32_t bytes, uint32_t min)
+/* The number of bytes that came, or negative. */
+static int copy(struct interp_window *w, uint64_t addr, void *to, uint32_t bytes)
 {
 	struct keeper_range range = {.addr = addr, .bytes = bytes, .to = to};
 	int r;
@@ -20,59 +21,96 @@ static int copy(struct interp_window *w, uint64_t addr, void *to, uint32_t bytes
 	if (r < 0)
 		return r;
 	w->bytes += range.copied;
-	w->n = range.copied;
-	return range.copied < min ? -EFAULT : 0;
+	return (int)range.copied;
 }
 
-/* A large piece fills no window. */
+/* What lies in several blocks is read from the process each time. */
 static int read_pieces(struct interp_window *w, uint64_t addr, uint8_t *to, size_t bytes)
 {
-	int r = 0;
-
-	for (size_t at = 0; r == 0 && at < bytes;) {
+	w->newest = ++w->n_readings;
+	for (size_t at = 0; at < bytes;) {
 		uint32_t n = (uint32_t)MIN(bytes - at, (size_t)KEEPER_COPY_BYTES);
+		int r = copy(w, addr + at, to + at, n);
 
-		r = copy(w, addr + at, to + at, n, n);
+		if (r < (int)n)
+			return r < 0 ? r : -EFAULT;
 		at += n;
 	}
-	w->n = 0;
-	return r;
+	return 0;
 }
 
-static bool is_in_window(const struct interp_window *w, uint64_t addr, size_t bytes)
+static struct interp_block *find(const struct interp_window *w, uint64_t addr)
 {
-	uint64_t off = addr - w->addr;
+	struct interp_block *oldest = w->blocks;
 
-	return off < w->n && bytes <= w->n - off;
+	for (size_t i = 0; i < INTERP_BLOCKS; i++) {
+		struct interp_block *p = &w->blocks[i];
+
+		if (p->filled && p->addr == addr)
+			return p;
+		if (p->used < oldest->used)
+			oldest = p;
+	}
+	oldest->filled = 0;
+	return oldest;
 }
 
-static bool was_read(const struct interp_window *w, uint64_t addr, size_t bytes)
+static bool has_any(const uint64_t *bits, uint32_t at, size_t n)
 {
-	for (uint32_t i = 0; i < MIN(w->n_readings, ARRAY_SIZE(w->readings)); i++)
-		if (addr - w->readings[i].addr < w->readings[i].bytes ||
-			w->readings[i].addr - addr < bytes)
+	for (size_t i = at; i < at + n; i++)
+		if (bits[i / 64] >> i % 64 & 1)
 			return true;
 	return false;
+}
+
+static void set_all(uint64_t *bits, uint32_t at, size_t n)
+{
+	for (size_t i = at; i < at + n; i++)
+		bits[i / 64] |= 1ULL << i % 64;
+}
+
+static int fill(struct interp_window *w, struct interp_block *p)
+{
+	int r = copy(w, p->addr, p->bytes, sizeof(p->bytes));
+
+	p->filled = r < 0 ? 0 : w->n_readings;
+	p->n = r < 0 ? 0 : (uint32_t)r;
+	memset(p->again, 0, sizeof(p->again));
+	return MIN(r, 0);
 }
 
 static int read_memory(void *arg, uint64_t addr, void *to, size_t bytes)
 {
 	struct interp_window *w = arg;
+	uint32_t at = (uint32_t)(addr % INTERP_BLOCK_BYTES);
+	struct interp_block *p;
+	bool is_second;
 	int r = 0;
 
-	if (bytes > sizeof(w->window))
+	if (bytes > INTERP_BLOCK_BYTES - at)
 		return read_pieces(w, addr, to, bytes);
-	if (was_read(w, addr, bytes) || !is_in_window(w, addr, bytes)) {
-		w->addr = addr;
-		r = copy(w, addr, w->window, sizeof(w->window), (uint32_t)bytes);
+	if (!w->blocks)
+		w->blocks = xcalloc(INTERP_BLOCKS, sizeof(*w->blocks));
+	w->n_readings++;
+	p = find(w, addr - at);
+	if (!p->filled) {
+		p->addr = addr - at;
+		memset(p->read, 0, sizeof(p->read));
 	}
-	if (r < 0) {
-		w->n = 0;
+	is_second = p->filled && has_any(p->read, at, bytes);
+	if (!p->filled || (is_second && (p->filled <= w->newest || has_any(p->again, at, bytes))))
+		r = fill(w, p);
+	if (r < 0)
 		return r;
-	}
-	memcpy(to, w->window + (addr - w->addr), bytes);
-	w->readings[w->n_readings % ARRAY_SIZE(w->readings)].addr = addr;
-	w->readings[w->n_readings++ % ARRAY_SIZE(w->readings)].bytes = bytes;
+	p->used = w->n_readings;
+	if (is_second)
+		set_all(p->again, at, bytes);
+	else
+		w->newest = w->n_readings;
+	set_all(p->read, at, bytes);
+	if (at + bytes > p->n)
+		return -EFAULT;
+	memcpy(to, p->bytes + at, bytes);
 	return 0;
 }
 
@@ -85,8 +123,20 @@ void interp_window_init(struct interp_window *w, struct keeper *keeper, uint32_t
 		.start_ns = start_ns};
 }
 
+void interp_window_done(struct interp_window *w)
+{
+	free(w->blocks);
+	w->blocks = NULL;
+}
+
 void interp_window_limit(struct interp_window *w, struct clock *clock, int64_t deadline_ns)
 {
 	w->clock = clock;
 	w->deadline_ns = deadline_ns;
+}
+
+void interp_window_forget(struct interp_window *w)
+{
+	for (size_t i = 0; w->blocks && i < INTERP_BLOCKS; i++)
+		w->blocks[i].filled = 0;
 }

@@ -103,6 +103,7 @@ static void end(struct interp_names *n, struct reading *r)
 	n->second_copies += r->window.requests;
 	n->second_asked += r->window.asked_bytes;
 	n->stats.copied_bytes += r->window.bytes;
+	interp_window_done(&r->window);
 	interp_codes_done(&r->codes);
 	v8_scripts_done(&r->scripts);
 }
@@ -121,8 +122,10 @@ static int read_function(
 {
 	int e = -EAGAIN;
 
-	for (int i = 0; e == -EAGAIN && i < MAX_CHANGES; i++)
+	for (int i = 0; e == -EAGAIN && i < MAX_CHANGES; i++) {
+		interp_window_forget(&r->window);
 		e = r->runtime->read_code(&r->window.memory, &r->record, object, context, ret);
+	}
 	return e;
 }
 
@@ -151,9 +154,11 @@ static int read_machine(struct reading *r, const struct proc_code_address *a, st
 
 	if (!r->codes.reader)
 		return -ENOTSUP;
-	for (int i = 0; e == -EAGAIN && i < MAX_CHANGES; i++)
+	for (int i = 0; e == -EAGAIN && i < MAX_CHANGES; i++) {
+		interp_window_forget(&r->window);
 		e = interp_codes_frames(
 			&r->codes, a->addr - !is_return, is_return, a->check, ret->frames, &n);
+	}
 	if (e == 0)
 		elide(ret, n);
 	if ((e != -EAGAIN && e != -ENOENT && e != -EFBIG) || !a->check ||

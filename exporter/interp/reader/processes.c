@@ -72,10 +72,12 @@ static int read_process(struct interp_processes *s, const struct proc_interp_req
 	if (!set_eval(s, q, &record, layout, row))
 		return RUNTIME_NO_INTERPRETER;
 	for (unsigned i = 0; i < MAX_LOOKS; i++) {
+		interp_window_forget(&window);
 		r = interp_states_of(&window.memory, &record, q->tries >= MIN_TRIES, row);
 		if (r != INTERP_REFUSED_UNLIKE && r != -EFAULT)
 			break;
 	}
+	interp_window_done(&window);
 	if (r == INTERP_REFUSED_UNLIKE && q->tries < MIN_TRIES)
 		return -EAGAIN;
 	if (r >= 0 || r == -ESRCH || r == -EAGAIN)
