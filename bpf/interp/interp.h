@@ -16,7 +16,6 @@
  *	interp_end(w, in);
  *
  * Frames that are native ones (WALK_HAS_FRAMES, bpf/interp/v8.h) need none of that.
- *
  * A stack is whole when the native frames reached their root, the chain its end, and each mark lay in a native frame on the way. What is
  * left over else goes to the root's end, and the stack ends with a reason.
  */

@@ -20,22 +20,18 @@
 #include "bpf/interp/v8_code.h"
 
 enum {
-	/* Below the frame pointer. */
-	INTERP_V8_CONTEXT =
-		8, /* which is odd; in a frame without a function its kind, which is even */
+	/* Below the frame pointer. Above the function lies a context, which is odd; or the kind of a frame without one, which is even. */
 	INTERP_V8_FUNCTION = 16,
 	INTERP_V8_BX = 56, /* C++'s, where it entered JavaScript */
-
-	INTERP_V8_KIND_SHIFT = 1,
-	INTERP_V8_ENTRY = 1,
-	INTERP_V8_CONSTRUCT_ENTRY = 2,
-	INTERP_V8_TAG_MASK = 3, /* of a word that is the address of an object, plus 1 */
-	INTERP_V8_TAG = 1,
+	/* Kinds, as they lie there. */
+	INTERP_V8_ENTRY = 1 << 1,
+	INTERP_V8_CONSTRUCT_ENTRY = 2 << 1,
+	INTERP_V8_TAG_MASK = 3,
+	INTERP_V8_TAG = 1,	 /* of a word that is the address of an object, plus 1 */
 	INTERP_V8_MAP_FLAGS = 8, /* in an object's map: 4 bytes before its type */
 	INTERP_V8_TYPE_SHIFT = 32,
-	INTERP_V8_RDI = 5, /* the function that is called */
-	INTERP_V8_LOOKS =
-		16, /* words above sp, for what called a built-in function without a frame */
+	INTERP_V8_RDI = 5,    /* the function that is called */
+	INTERP_V8_LOOKS = 16, /* words above sp, for a caller */
 };
 
 /* What the walk does with a frame. */
@@ -91,36 +87,46 @@ UNWIND_ALONE int interp_v8_function(struct walk *w, struct interp *in, __u64 wor
 }
 
 /*
- * The word of a frame of the interpreter, or of a built-in function that the language knows; 0: it is neither. Code that takes optimised
- * frames apart runs with the frame of one: what is in the interpreter's slots must be bytecode.
+ * Where a frame of the interpreter is in the bytecode of in->function, of which `code` is the word that leads to it. Other code may have the
+ * frame: what optimised functions call without a frame, and what takes them apart. So bytecode must be in the interpreter's slot.
  */
-UNWIND_FN __u64 interp_v8_word(struct walk *w, struct interp *in, __u64 fp, bool is_begun)
+UNWIND_FN __u32 interp_v8_position(struct walk *w, struct interp *in, __u64 fp, __u64 code)
 {
 	const struct interp_layout *l = &in->layout;
-	__u64 *pair = in->scratch, word = in->function >> ABI_INTERP_ADDRESS_SHIFT, bytecode;
+	__u64 *pair = in->scratch, bytecode;
 	__u32 position;
 
-	if (unwind_read_user(w, &pair[0], sizeof(pair[0]), in->function + l->code_name))
-		return 0;
-	/* A built-in function has a number in place of bytecode. */
-	if (!(pair[0] & 1))
-		return ABI_INTERP(word, ABI_INTERP_BEYOND);
-	if (!is_begun)
-		return ABI_INTERP(word, ABI_INTERP_AT_START);
-	if (unwind_read_stack(w, &bytecode, 1, fp - l->frame_code))
-		return 0;
+	if (unwind_read_stack(w, &pair[0], 1, fp - l->frame_code))
+		return ABI_INTERP_BEYOND;
+	bytecode = pair[0];
 	/* The function may have other code beside it, which leads to it. */
-	if (bytecode != pair[0] && ((bytecode & INTERP_V8_TAG_MASK) != INTERP_V8_TAG ||
-					   !interp_v8_is(w, in, bytecode - INTERP_V8_TAG,
-						   l->frame_owner, l->frame_owner)))
-		return 0;
+	if (bytecode != code && ((bytecode & INTERP_V8_TAG_MASK) != INTERP_V8_TAG ||
+					!interp_v8_is(w, in, bytecode - INTERP_V8_TAG,
+						l->frame_owner, l->frame_owner)))
+		return ABI_INTERP_BEYOND;
 	/* A number, from the array's address as words have it. */
-	if (unwind_read_stack(w, &pair[0], 1, fp - l->frame_position))
-		return 0;
+	if (unwind_read_stack(w, &pair[0], 1, fp - l->frame_position) || (__u32)pair[0])
+		return ABI_INTERP_BEYOND;
 	position = (__u32)(pair[0] >> 32) - (l->code_start - INTERP_V8_TAG);
-	if ((__u32)pair[0] || position >= ABI_INTERP_AT_START)
-		position = ABI_INTERP_BEYOND;
-	return ABI_INTERP(word, position);
+	return position < ABI_INTERP_AT_START ? position : ABI_INTERP_BEYOND;
+}
+
+/* The word of a frame of built-in code that has in->function: enum interp_v8_found. */
+UNWIND_FN int interp_v8_word(struct walk *w, struct interp *in, __u64 fp, bool is_begun)
+{
+	__u32 position = ABI_INTERP_BEYOND;
+	bool has_bytecode;
+
+	if (unwind_read_user(
+		    w, in->scratch, sizeof(in->scratch[0]), in->function + in->layout.code_name))
+		return INTERP_V8_STEP;
+	/* A built-in function has a number there, and a frame of its own, whose slots hold what was there before. */
+	has_bytecode = in->scratch[0] & 1;
+	if (has_bytecode)
+		position = is_begun ? interp_v8_position(w, in, fp, in->scratch[0])
+				    : ABI_INTERP_AT_START;
+	w->word = ABI_INTERP(in->function >> ABI_INTERP_ADDRESS_SHIFT, position);
+	return has_bytecode && w->exact ? INTERP_V8_LOOK : INTERP_V8_STEP;
 }
 
 /* Code with its frame, at w->regs[UNWIND_FP]: enum interp_v8_found. */
@@ -151,15 +157,13 @@ UNWIND_FN int interp_v8_frame(struct walk *w, struct interp *in, bool is_builtin
 	walk_set_rule(w, UNWIND_CFA_FP, 0);
 	kind = in->scratch[1];
 	if (!(kind & 1)) {
-		kind >>= INTERP_V8_KIND_SHIFT;
 		in->is_entry = is_builtin && (!w->exact || above >= INTERP_V8_BX) &&
 			       (kind == INTERP_V8_ENTRY || kind == INTERP_V8_CONSTRUCT_ENTRY);
 		return INTERP_V8_STEP;
 	}
 	if (!interp_v8_function(w, in, in->scratch[0]) || !is_builtin)
 		return INTERP_V8_STEP;
-	w->word = interp_v8_word(w, in, fp, !w->exact || above >= in->layout.frame_position);
-	return w->exact ? INTERP_V8_LOOK : INTERP_V8_STEP;
+	return interp_v8_word(w, in, fp, !w->exact || above >= in->layout.frame_position);
 }
 
 /* enum interp_v8_found, for the frame that the walk has reached. Verified once, by itself. */

@@ -55,8 +55,7 @@ static inline const struct unwind_rule *unwind_rule_at(struct walk *w, __u32 rul
 
 static inline int unwind_interp(struct walk *w, __u64 *words)
 {
-	(void)w, (void)words;
-	return 0;
+	return (void)w, (void)words, 0;
 }
 
 static inline int unwind_own_step(struct walk *w, enum unwind_place place)

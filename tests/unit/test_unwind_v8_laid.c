@@ -310,9 +310,9 @@ static void test_malformed(void **state)
 		{"one that is not there", 0x100 + FP - 16, 0x123456789001ULL, "ibm", true},
 		{"of machine code, the same", 0x200 + FP - 16, 0x123456789001ULL, "iij", true},
 		{"a frame of an unknown kind", 0x100 + FP - 8, 0x7777777700ULL, "ibm", false},
-		{"bytecode that is a number", 0x100 + FP - BYTECODE, 7ULL << 32, "ibm", false},
-		{"another object", 0x100 + FP - BYTECODE, HEAP_AT + OBJECT_BYTES + 1, "ibm", false},
-		{"one that is not there", 0x100 + FP - BYTECODE, 0x123456789001ULL, "ibm", false},
+		{"bytecode that is a number", 0x100 + FP - BYTECODE, 7ULL << 32, "ifm", false},
+		{"another object", 0x100 + FP - BYTECODE, HEAP_AT + OBJECT_BYTES + 1, "ifm", false},
+		{"one that is not there", 0x100 + FP - BYTECODE, 0x123456789001ULL, "ifm", false},
 		{"a position that is none", 0x100 + FP - POSITION, HEAP_AT + 1, "ifm", false},
 		{"one before the bytecode", 0x100 + FP - POSITION, 3ULL << 32, "ifm", false},
 		{"one far behind", 0x100 + FP - POSITION, 70000ULL << 32, "ifm", false},
@@ -503,6 +503,13 @@ static void test_built_in_without_a_frame(void **state)
 	begin(&s, "iim", true);
 	walk(&s);
 	check(&s, "iim" NO_TABLE);
+
+	/* What lies in the frame of a built-in function was there before. */
+	lay("fim");
+	put(STACK_AT + 0x10, pc_of("fim", 2));
+	begin(&s, "fim", true);
+	walk(&s);
+	check(&s, "fim" NO_TABLE);
 
 	/* At a leaf the slots may be anybody's: what is there must be a function. */
 	lay("iim");
