@@ -137,7 +137,7 @@ static const struct {
 	{RUNTIME_VERSION(14, 6, 0),
 		{SHARED(60, 64), SCOPE(8, 0, 12, NO), BYTECODE(24, V8_BY_SYMBOL),
 			CODE(8, 16), [V8_STREAM_CODE] = 8, FRAME(32, 40), LINES(FLAGGED),
-			TRANSLATIONS(9, 12, 2), [V8_TYPE_BASELINE_DATA] = NO}},
+			TRANSLATIONS(9, 12, 3), [V8_TYPE_BASELINE_DATA] = NO}},
 };
 
 const uint16_t *v8_layout(uint32_t version)
