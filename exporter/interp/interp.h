@@ -80,6 +80,9 @@ struct interp_machine_reader {
 	 */
 	int (*read)(const struct interp_memory *m, const struct runtime_record *r, uint64_t pc,
 		uint64_t check, struct interp_machine *ret);
+	/* Does the code that was read before still lie there? 0; -EAGAIN: no; else the error of `read`. */
+	int (*is_still)(const struct interp_memory *m, const struct runtime_record *r,
+		const struct interp_machine *c);
 	/*
 	 * The frames of an address in it, leaf first, as long as the code is there. How many there are; of more than `max` (1 or more), the last in
 	 * ret is the outermost.

@@ -56,6 +56,8 @@ struct v8_code_frame {
 
 struct v8_code {
 	uint64_t start; /* address of its instructions */
+	/* Objects that it is made of, by which it is known again. */
+	uint64_t stream, object, deopt, lines;
 	uint32_t bytes;
 	bool is_baseline;
 	struct interp_code *functions; /* without lines; 0 is the one that was called */
@@ -79,6 +81,10 @@ void v8_code_done(struct v8_code *c);
  */
 int v8_read_machine_code(const struct interp_memory *m, const struct runtime_record *r, uint64_t pc,
 	uint64_t shared, struct v8_code *ret);
+
+/* Does that code still lie there? 0; -EAGAIN: no; or the error of reading. */
+int v8_machine_code_is_still(
+	const struct interp_memory *m, const struct runtime_record *r, const struct v8_code *c);
 
 /* Only its start and bytes: where code around `pc` lies, whosever it is. */
 int v8_find_machine_code(const struct interp_memory *m, const struct runtime_record *r, uint64_t pc,

@@ -372,18 +372,38 @@ static int read_optimized(struct v8_reading *r, uint64_t shared)
 	return error < 0 ? error : place_functions(r);
 }
 
-/* The code is still where it was. */
-static int check_again(struct v8_reading *r, uint64_t pc)
+/* What new code at the same place has others of. */
+static int read_parts(struct v8_reading *r)
 {
-	uint64_t object = r->object;
-	uint32_t bytes = r->code->bytes;
-	int error = v8_check_type(&r->h, r->stream, stream_type(r));
+	const uint16_t *at = r->h.r->offsets;
+	int error = v8_word(&r->h, r->object, at[V8_CODE_DEOPT], &r->code->deopt);
+
+	r->code->stream = r->stream;
+	r->code->object = r->object;
+	if (error == 0 && v8_has(r, V8_CODE_LINES))
+		error = v8_word(&r->h, r->object, at[V8_CODE_LINES], &r->code->lines);
+	return error;
+}
+
+int v8_machine_code_is_still(
+	const struct interp_memory *m, const struct runtime_record *record, const struct v8_code *c)
+{
+	struct v8_code now = {0};
+	struct v8_reading r = {.h = {.m = m, .r = record}, .code = &now};
+	int error = v8_check_type(&r.h, c->stream, stream_type(&r));
 
 	if (error == 0)
-		error = read_extent(r, r->stream, pc);
+		error = read_extent(&r, c->stream, c->start);
+	if (error == 0)
+		error = read_parts(&r);
+	if (error == -EBADMSG)
+		error = -ENOENT;
 	if (error < 0)
 		return error == -ENOENT ? -EAGAIN : error;
-	return r->object == object && r->code->bytes == bytes ? 0 : -EAGAIN;
+	return now.object == c->object && now.bytes == c->bytes && now.deopt == c->deopt &&
+			       now.lines == c->lines
+		       ? 0
+		       : -EAGAIN;
 }
 
 int v8_read_machine_code(const struct interp_memory *m, const struct runtime_record *record,
@@ -408,7 +428,9 @@ int v8_read_machine_code(const struct interp_memory *m, const struct runtime_rec
 		}
 	}
 	if (error == 0)
-		error = check_again(&r, pc);
+		error = read_parts(&r);
+	if (error == 0)
+		error = v8_machine_code_is_still(m, record, &code);
 	if (error < 0)
 		return error;
 	*ret = code;

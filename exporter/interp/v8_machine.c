@@ -46,6 +46,12 @@ static int read_code(const struct interp_memory *m, const struct runtime_record 
 	return 0;
 }
 
+static int is_still(const struct interp_memory *m, const struct runtime_record *r,
+	const struct interp_machine *c)
+{
+	return v8_machine_code_is_still(m, r, c->code);
+}
+
 static size_t frames_of(const struct interp_machine *m, uint64_t pc, bool is_return,
 	struct interp_frame *ret, size_t max)
 {
@@ -66,5 +72,8 @@ static size_t frames_of(const struct interp_machine *m, uint64_t pc, bool is_ret
 	return n;
 }
 
-const struct interp_machine_reader v8_machine = {
-	.read = read_code, .frames = frames_of, .done = done, .check_is_object = true};
+const struct interp_machine_reader v8_machine = {.read = read_code,
+	.is_still = is_still,
+	.frames = frames_of,
+	.done = done,
+	.check_is_object = true};

@@ -69,21 +69,25 @@ class Truth(Nodes):
     def test_order_names_lines(self):
         faults, lines = [], []
         for node in self.found:
-            counts, true = Counts(node), 0
+            counts, true, alone = Counts(node), 0, 0
             for frames, values, labels in self.of(node):
                 chain = [Place(f.name, f.file, f.line) for f in frames if self.is_language(f)]
                 counts.add(values[0], labels, chain, chain)
                 if labels['stack'] != 'complete' or not chain or not OURS.match(chain[0].file) or not all(map(is_named, chain)):
                     continue
+                if any(f.file and not f.line for f in chain):  # its machine code had gone before it was read: of that frame the function is known
+                    alone += values[0]
+                    continue
                 if is_true(chain, self.truths[node]):
                     true += values[0]
                 else:
                     faults.append((node, chain, [f.name for f in frames]))
-            lines.append(f"{counts}; {true} of the program's own and right")
+            lines.append(f"{counts}; {true} of the program's own and right, {alone} with a function alone")
             with self.subTest(node):
                 self.assertGreaterEqual(counts.whole, 0.99 * counts.stacks - 3)
                 self.assertGreaterEqual(counts.named, 0.999 * counts.frames - 3)
                 self.assertGreaterEqual(true, 0.5 * counts.stacks)
+                self.assertLessEqual(alone, 0.01 * counts.stacks + 2)
         print('\n' + '\n'.join(lines), file=sys.stderr)
         self.assertFalse(faults, f'{len(faults)}, such as {faults[:2]}')
 

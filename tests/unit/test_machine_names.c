@@ -419,7 +419,8 @@ static void hostile_bytes(void **state)
 
 /* ---- what is kept ---- */
 
-static unsigned n_fake_reads, n_fake_left;
+static unsigned n_fake_reads, n_fake_left, n_fake_looks;
+static int fake_still;
 static size_t fake_used = 1000;
 
 static int fake_read_code(const struct interp_memory *m, const struct runtime_record *r,
@@ -452,52 +453,113 @@ static void fake_done(struct interp_machine *c)
 	*c = (struct interp_machine) {0};
 }
 
+static int fake_is_still(const struct interp_memory *m, const struct runtime_record *r,
+	const struct interp_machine *c)
+{
+	(void)m;
+	(void)r;
+	(void)c;
+	n_fake_looks++;
+	return fake_still;
+}
+
 static void so_many_are_kept(void **state)
 {
-	static const struct interp_machine_reader reader = {
-		.read = fake_read_code, .frames = fake_frames, .done = fake_done};
-	struct interp_codes c = {.reader = &reader};
+	static const struct interp_machine_reader reader = {.read = fake_read_code,
+		.is_still = fake_is_still,
+		.frames = fake_frames,
+		.done = fake_done};
+	struct interp_codes_all all = {.clock = 0};
+	struct interp_codes *c = interp_codes_begin(&all, 1, 1, &reader, NULL, NULL);
 	struct interp_frame frames[INTERP_MAX_MACHINE_FRAMES];
 	size_t n;
 
 	(void)state;
 	n_fake_reads = n_fake_left = 0;
 	fake_used = 1000;
-	assert_int_equal(interp_codes_frames(&c, 0x100, false, 1, frames, &n), 0);
-	assert_int_equal(interp_codes_frames(&c, 0x17f, false, 1, frames, &n), 0);
-	assert_int_equal(interp_codes_frames(&c, 0x180, true, 1, frames, &n), 0);
+	assert_int_equal(interp_codes_frames(c, 0x100, false, 1, frames, &n), 0);
+	assert_int_equal(interp_codes_frames(c, 0x17f, false, 1, frames, &n), 0);
+	assert_int_equal(interp_codes_frames(c, 0x180, true, 1, frames, &n), 0);
 	assert_int_equal(n_fake_reads, 1);
 	assert_int_equal(frames[0].line, 0x80);
 	/* behind it; of a frame that runs something else; where it cannot be read */
-	assert_int_equal(interp_codes_frames(&c, 0x180, false, 1, frames, &n), 0);
-	assert_int_equal(interp_codes_frames(&c, 0x110, false, 2, frames, &n), 0);
-	assert_int_equal(interp_codes_frames(&c, 0x110, false, 99, frames, &n), -EAGAIN);
-	assert_int_equal(interp_codes_frames(&c, 0x110, false, 99, frames, &n), -EAGAIN);
+	assert_int_equal(interp_codes_frames(c, 0x180, false, 1, frames, &n), 0);
+	assert_int_equal(interp_codes_frames(c, 0x110, false, 2, frames, &n), 0);
+	assert_int_equal(interp_codes_frames(c, 0x110, false, 99, frames, &n), -EAGAIN);
+	assert_int_equal(interp_codes_frames(c, 0x110, false, 99, frames, &n), -EAGAIN);
 	assert_int_equal(n_fake_reads, 5);
-	assert_int_equal(interp_codes_frames(&c, 0xf00, false, 1, frames, &n), -ENOENT);
+	assert_int_equal(interp_codes_frames(c, 0xf00, false, 1, frames, &n), -ENOENT);
 	assert_int_equal(n_fake_left, 4);
 	/* those used last */
 	for (uint64_t i = 0; i < INTERP_CODES; i++) {
 		assert_int_equal(
-			interp_codes_frames(&c, 0x10000 + 0x100 * i, false, 1, frames, &n), 0);
-		assert_int_equal(interp_codes_frames(&c, 0x10000, false, 1, frames, &n), 0);
+			interp_codes_frames(c, 0x100000 + 0x100 * i, false, 1, frames, &n), 0);
+		assert_int_equal(interp_codes_frames(c, 0x100000, false, 1, frames, &n), 0);
 	}
 	assert_int_equal(n_fake_left, INTERP_CODES);
 	n_fake_reads = 0;
-	assert_int_equal(interp_codes_frames(&c, 0x10000, false, 1, frames, &n), 0);
+	assert_int_equal(interp_codes_frames(c, 0x100000, false, 1, frames, &n), 0);
 	assert_int_equal(n_fake_reads, 0);
-	assert_int_equal(interp_codes_frames(&c, 0x100, false, 1, frames, &n), 0);
+	assert_int_equal(interp_codes_frames(c, 0x100, false, 1, frames, &n), 0);
 	assert_int_equal(n_fake_reads, 1);
 	/* one that is larger than all are to be is alone */
 	fake_used = INTERP_CODES_MAX_BYTES + 1;
-	assert_int_equal(interp_codes_frames(&c, 0x20000, false, 1, frames, &n), 0);
+	assert_int_equal(interp_codes_frames(c, 0x200000, false, 1, frames, &n), 0);
 	assert_int_equal(n_fake_left, 1);
 	fake_used = INTERP_CODES_MAX_BYTES / 2;
 	for (uint64_t i = 0; i < 4; i++)
 		assert_int_equal(
-			interp_codes_frames(&c, 0x30000 + 0x100 * i, false, 1, frames, &n), 0);
+			interp_codes_frames(c, 0x300000 + 0x100 * i, false, 1, frames, &n), 0);
 	assert_int_equal(n_fake_left, 2);
-	interp_codes_done(&c);
+	interp_codes_done(&all);
+	assert_int_equal(n_fake_left, 0);
+}
+
+/* In a later round it is asked whether they are still there, once a round. */
+static void those_of_earlier_rounds(void **state)
+{
+	static const struct interp_machine_reader reader = {.read = fake_read_code,
+		.is_still = fake_is_still,
+		.frames = fake_frames,
+		.done = fake_done};
+	struct interp_codes_all all = {.clock = 0};
+	struct interp_codes *c = interp_codes_begin(&all, 7, 1, &reader, NULL, NULL);
+	struct interp_frame frames[INTERP_MAX_MACHINE_FRAMES];
+	size_t n;
+
+	(void)state;
+	n_fake_reads = n_fake_left = n_fake_looks = 0;
+	fake_used = 1000;
+	fake_still = 0;
+	assert_int_equal(interp_codes_frames(c, 0x100, false, 1, frames, &n), 0);
+	assert_int_equal(interp_codes_frames(c, 0x101, false, 1, frames, &n), 0);
+	assert_int_equal(n_fake_looks, 0);
+	c = interp_codes_begin(&all, 7, 1, &reader, NULL, NULL);
+	assert_int_equal(interp_codes_frames(c, 0x102, false, 1, frames, &n), 0);
+	assert_int_equal(interp_codes_frames(c, 0x103, false, 1, frames, &n), 0);
+	assert_int_equal(n_fake_looks, 1);
+	assert_int_equal(n_fake_reads, 1);
+	/* Other code lies there; then the process does not answer. */
+	c = interp_codes_begin(&all, 7, 1, &reader, NULL, NULL);
+	fake_still = -EAGAIN;
+	assert_int_equal(interp_codes_frames(c, 0x102, false, 1, frames, &n), 0);
+	assert_int_equal(n_fake_reads, 2);
+	c = interp_codes_begin(&all, 7, 1, &reader, NULL, NULL);
+	fake_still = -ESRCH;
+	assert_int_equal(interp_codes_frames(c, 0x102, false, 1, frames, &n), -ESRCH);
+	assert_int_equal(n_fake_left, 0);
+	/* Another process with that number; then as many others as have places. */
+	fake_still = 0;
+	assert_int_equal(interp_codes_frames(c, 0x102, false, 1, frames, &n), 0);
+	c = interp_codes_begin(&all, 7, 2, &reader, NULL, NULL);
+	assert_int_equal(interp_codes_frames(c, 0x102, false, 1, frames, &n), 0);
+	assert_int_equal(n_fake_reads, 4);
+	for (uint32_t i = 0; i < INTERP_CODES_PROCESSES; i++) {
+		c = interp_codes_begin(&all, 100 + i, 1, &reader, NULL, NULL);
+		assert_int_equal(interp_codes_frames(c, 0x102, false, 1, frames, &n), 0);
+	}
+	assert_int_equal(n_fake_left, INTERP_CODES_PROCESSES);
+	interp_codes_done(&all);
 	assert_int_equal(n_fake_left, 0);
 }
 
@@ -514,6 +576,7 @@ int main(void)
 		cmocka_unit_test(many_inlined_calls),
 		cmocka_unit_test(hostile_bytes),
 		cmocka_unit_test(so_many_are_kept),
+		cmocka_unit_test(those_of_earlier_rounds),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

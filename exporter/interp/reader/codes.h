@@ -1,29 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Machine code of one process, each piece read once for the addresses in it that wait for their frames. It is kept for as long as that takes,
- * not longer: a runtime moves its code and throws it away.
+ * Machine code of processes, each piece read once for all addresses in it. A runtime moves its code and throws it away, so that what was read
+ * in an earlier round is asked for whether it is still there.
  */
 #pragma once
 #include "exporter/interp/interp.h"
 
 enum {
-	INTERP_CODES = 64,		  /* pieces kept, those used last, */
-	INTERP_CODES_MAX_BYTES = 4 << 20, /* and bytes of them; one piece may be larger, alone */
+	INTERP_CODES = 256,		  /* pieces kept of a process, those used last, */
+	INTERP_CODES_MAX_BYTES = 1 << 20, /* and bytes of them; one piece may be larger, alone */
+	INTERP_CODES_PROCESSES = 16,	  /* those with names read last */
 };
 
+/* Of one process. What is NULL is set for a round. */
 struct interp_codes {
+	uint32_t pid;
+	uint64_t start_ns;
 	const struct interp_machine_reader *reader;
 	const struct interp_memory *memory;
 	const struct runtime_record *record;
 	/* The rest is its own. */
-	struct {
-		struct interp_machine code;
-		uint64_t check, used;
-	} codes[INTERP_CODES];
+	struct interp_piece *pieces; /* INTERP_CODES; NULL: none was read */
 	size_t n, bytes;
+	uint64_t clock, used;
+	uint64_t round_at; /* clock: pieces used since then are known to be there */
+};
+
+struct interp_codes_all {
+	struct interp_codes processes[INTERP_CODES_PROCESSES];
 	uint64_t clock;
 };
-void interp_codes_done(struct interp_codes *c);
+void interp_codes_done(struct interp_codes_all *all);
+
+/* Those of a process, for a round of readings. It stays until the next call; its memory and record until the round is over. */
+struct interp_codes *interp_codes_begin(struct interp_codes_all *all, uint32_t pid,
+	uint64_t start_ns, const struct interp_machine_reader *reader,
+	const struct interp_memory *memory, const struct runtime_record *record);
 
 /*
  * The frames of an address, as interp_machine_reader has it; they stay until the next call. What was read for one check serves no other: the

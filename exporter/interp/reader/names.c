@@ -29,6 +29,7 @@ struct interp_names {
 	int64_t second_ns; /* when the second began that these copies count for */
 	uint64_t second_copies, second_asked; /* asked: bytes */
 	struct interp_names_stats stats;
+	struct interp_codes_all codes;
 	/* A copy for readers. */
 	struct lock published_lock; /* leaf */
 	struct interp_names_stats published;
@@ -64,6 +65,7 @@ void interp_names_freep(struct interp_names **np)
 
 	if (!n)
 		return;
+	interp_codes_done(&n->codes);
 	rounds_done(&n->rounds);
 	lock_done(&n->published_lock);
 	free(n);
@@ -77,10 +79,10 @@ struct reading {
 	struct runtime_record record;
 	struct interp_window window;
 	struct v8_scripts scripts;
-	struct interp_codes codes;
-	size_t n_read;		  /* objects */
-	bool is_gone, is_refused; /* so is all that follows; refused: for now */
-	bool is_untried;	  /* refused, which says nothing of it */
+	struct interp_codes *codes; /* NULL: the runtime makes no machine code */
+	size_t n_read;		    /* objects */
+	bool is_gone, is_refused;   /* so is all that follows; refused: for now */
+	bool is_untried;	    /* refused, which says nothing of it */
 };
 
 static void begin(struct interp_names *n, struct reading *r, const struct proc_code_process *p)
@@ -92,9 +94,9 @@ static void begin(struct interp_names *n, struct reading *r, const struct proc_c
 	interp_window_init(&r->window, n->o.keeper, p->pid, p->start_ns, p->runtime.bias);
 	interp_window_limit(&r->window, n->o.clock, clock_monotonic_ns(n->o.clock) + PROCESS_NS);
 	r->window.memory.scripts = &r->scripts;
-	r->codes.reader = r->runtime ? r->runtime->machine : NULL;
-	r->codes.memory = &r->window.memory;
-	r->codes.record = &r->record;
+	if (r->runtime && r->runtime->machine)
+		r->codes = interp_codes_begin(&n->codes, p->pid, p->start_ns, r->runtime->machine,
+			&r->window.memory, &r->record);
 }
 
 static void end(struct interp_names *n, struct reading *r)
@@ -104,7 +106,6 @@ static void end(struct interp_names *n, struct reading *r)
 	n->second_asked += r->window.asked_bytes;
 	n->stats.copied_bytes += r->window.bytes;
 	interp_window_done(&r->window);
-	interp_codes_done(&r->codes);
 	v8_scripts_done(&r->scripts);
 }
 
@@ -152,17 +153,17 @@ static int read_machine(struct reading *r, const struct proc_code_address *a, st
 	int e = -EAGAIN;
 	size_t n = 0;
 
-	if (!r->codes.reader)
+	if (!r->codes)
 		return -ENOTSUP;
 	for (int i = 0; e == -EAGAIN && i < MAX_CHANGES; i++) {
 		interp_window_forget(&r->window);
 		e = interp_codes_frames(
-			&r->codes, a->addr - !is_return, is_return, a->check, ret->frames, &n);
+			r->codes, a->addr - !is_return, is_return, a->check, ret->frames, &n);
 	}
 	if (e == 0)
 		elide(ret, n);
 	if ((e != -EAGAIN && e != -ENOENT && e != -EFBIG) || !a->check ||
-		!r->codes.reader->check_is_object)
+		!r->codes->reader->check_is_object)
 		return e;
 	e = read_function(r, a->check, 0, &ret->code);
 	if (e < 0)
