@@ -100,6 +100,14 @@ static __always_inline long code_tell(struct code_telling *t, __u64 check)
 	return bpf_ringbuf_output(t->ring, &code, sizeof(code), BPF_RB_NO_WAKEUP);
 }
 
+/* The name of what is new is read from the process, which may not live long: user space is woken. What is told again has time. */
+static __always_inline void code_is_told(struct scratch *s, bool is_new)
+{
+	s->interp.n_told++;
+	if (is_new)
+		s->is_first = 1;
+}
+
 /*
  * The machine code of the frame that the walk is at (V8), whose function is the check. It is told at once, since its word does not say whose
  * it is. Verified once, by itself.
@@ -110,6 +118,7 @@ UNWIND_ALONE int code_tell_machine(struct scratch *s)
 	struct code_key key = {};
 	struct code_seen now = {}, *seen;
 	struct interp *in;
+	bool is_new;
 
 	if (!s)
 		return 0;
@@ -124,15 +133,15 @@ UNWIND_ALONE int code_tell_machine(struct scratch *s)
 	now.check = in->function;
 	now.told_ns = record_of(s)->time_ns;
 	seen = bpf_map_lookup_elem(&interp_codes, &key);
-	if (USUAL(seen && seen->check == now.check &&
-		    now.told_ns - seen->told_ns < ABI_CODE_AGAIN_NS))
+	is_new = !seen || seen->check != now.check;
+	if (USUAL(!is_new && now.told_ns - seen->told_ns < ABI_CODE_AGAIN_NS))
 		return 0;
 	if (in->n_told >= CODE_MAX_TOLD || !code_find_ring(&t) || !t.has_room ||
 		code_tell(&t, now.check)) {
 		in->n_untold++;
 		return 0;
 	}
-	in->n_told++;
+	code_is_told(s, is_new);
 	bpf_map_update_elem(&interp_codes, &key, &now, BPF_ANY);
 	return 0;
 }
@@ -143,6 +152,7 @@ static long code_turn(__u32 i, struct code_telling *t)
 	struct interp *in = &t->s->interp;
 	struct code_key key = {.image = t->s->image};
 	struct code_seen now = {.generation = in->generation, .told_ns = t->now_ns}, *seen;
+	bool is_new, is_again;
 	__u64 word;
 
 	if (i >= ABI_MAX_USER_WORDS)
@@ -152,16 +162,16 @@ static long code_turn(__u32 i, struct code_telling *t)
 		return 0;
 	key.object = ABI_INTERP_OBJECT(word);
 	seen = bpf_map_lookup_elem(&interp_codes, &key);
-	if (seen && t->now_ns - seen->told_ns >= ABI_CODE_AGAIN_NS)
-		seen = NULL;
-	if (USUAL(seen && now.generation && seen->generation == now.generation))
+	is_again = seen && t->now_ns - seen->told_ns >= ABI_CODE_AGAIN_NS;
+	if (USUAL(seen && !is_again && now.generation && seen->generation == now.generation))
 		return 0;
 	if (interp_check(&t->s->walk, in, word)) {
 		in->n_untold++;
 		return 0;
 	}
 	now.check = in->check;
-	if (USUAL(seen && seen->check == now.check)) {
+	is_new = !seen || seen->check != now.check;
+	if (USUAL(!is_new && !is_again)) {
 		seen->generation = now.generation;
 		return 0;
 	}
@@ -171,7 +181,7 @@ static long code_turn(__u32 i, struct code_telling *t)
 		in->n_untold++;
 		return 0;
 	}
-	in->n_told++;
+	code_is_told(t->s, is_new);
 	bpf_map_update_elem(&interp_codes, &key, &now, BPF_ANY);
 	return 0;
 }
@@ -188,8 +198,5 @@ UNWIND_ALONE int codes_tell(struct scratch *s)
 	if (!code_find_ring(&t))
 		return 0;
 	bpf_loop(record_of(s)->n_user, code_turn, &t, 0);
-	/* Its name is read from the process, which may not live long. */
-	if (s->interp.n_told)
-		s->is_first = 1;
 	return 0;
 }
