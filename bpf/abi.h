@@ -226,7 +226,7 @@ struct abi_code {
 	__u32 pid, exec_id;
 	__u64 object; /* address >> ABI_INTERP_ADDRESS_SHIFT; ABI_CODE_MACHINE: see there */
 	__u64 check; /* of the object's memory, by its runtime (bpf/interp/rows.h); ABI_CODE_MACHINE: the function that the frame says it runs, 0: it says none */
-	__u64 context; /* what it ran for in that sample, where its name alone does not say; 0: not known. Ruby: a word that leads to the method */
+	__u64 context; /* what it ran for in that sample, where its name alone does not say; 0: not known. Ruby: a word that leads to the method. ABI_CODE_MACHINE: the check of that function */
 };
 
 /* Where the languages that are walked have their frames: in chains of their own (CPython, Ruby), or as native frames (V8). */

@@ -85,9 +85,9 @@ static __always_inline long code_tell(struct code_telling *t, __u64 check)
 		.pid = r->pid,
 		.exec_id = r->exec_id,
 		.object = t->object,
-		.check = check};
+		.check = check,
+		.context = t->context};
 
-	t->context = 0;
 	/* A method in C has its class itself. */
 	if (t->s->interp.layout.has_context && ABI_INTERP_POSITION(t->word) != ABI_INTERP_BEYOND) {
 		interp_ruby_look(&t->s->interp);
@@ -109,8 +109,8 @@ static __always_inline void code_is_told(struct scratch *s, bool is_new)
 }
 
 /*
- * The machine code of the frame that the walk is at (V8), whose function is the check. It is told at once, since its word does not say whose
- * it is. Verified once, by itself.
+ * The machine code of the frame that the walk is at (V8), whose function is the check, and that one's check the context. It is told at once,
+ * since its word does not say whose it is. Verified once, by itself.
  */
 UNWIND_ALONE int code_tell_machine(struct scratch *s)
 {
@@ -136,6 +136,10 @@ UNWIND_ALONE int code_tell_machine(struct scratch *s)
 	is_new = !seen || seen->check != now.check;
 	if (USUAL(!is_new && now.told_ns - seen->told_ns < ABI_CODE_AGAIN_NS))
 		return 0;
+	/* A later reader learns by it whether that function is still there. */
+	if (in->function && !interp_check(&s->walk, in,
+				    ABI_INTERP(in->function >> ABI_INTERP_ADDRESS_SHIFT, 0)))
+		t.context = in->check;
 	if (in->n_told >= CODE_MAX_TOLD || !code_find_ring(&t) || !t.has_room ||
 		code_tell(&t, now.check)) {
 		in->n_untold++;
@@ -176,6 +180,7 @@ static long code_turn(__u32 i, struct code_telling *t)
 		return 0;
 	}
 	t->word = word;
+	t->context = 0;
 	t->object = key.object;
 	if (in->n_told >= CODE_MAX_TOLD || !t->has_room || code_tell(t, now.check)) {
 		in->n_untold++;

@@ -18,13 +18,18 @@ UNWIND_ALONE int interp_check_words(struct walk *w, struct interp *in, __u64 at,
 	return 0;
 }
 
-/* Sets in->check. Negative: the object cannot be read. */
-UNWIND_FN int interp_check(struct walk *w, struct interp *in, __u64 word)
+/* Sets in->check. Negative: the object cannot be read. Verified once, by itself. */
+UNWIND_ALONE int interp_check(struct walk *w, struct interp *in, __u64 word)
 {
-	const struct interp_layout *l = &in->layout;
 	__u64 object = ABI_INTERP_OBJECT(word) << ABI_INTERP_ADDRESS_SHIFT;
-	__u32 at = l->code_name - l->code_check, n = l->name_check_bytes;
+	const struct interp_layout *l;
+	__u32 at, n;
 
+	if (!w || !in)
+		return -1;
+	l = &in->layout;
+	at = l->code_name - l->code_check;
+	n = l->name_check_bytes;
 	in->check = 0;
 	if (interp_check_words(w, in, object + l->code_check, l->code_check_bytes))
 		return -1;

@@ -12,7 +12,6 @@
 #include <sys/types.h>
 
 #include <cmocka.h>
-#include "bpf/interp/check.h"
 #include "exporter/interp/rows.h"
 #include "tests/unit/node_truth.h"
 #include "tests/unit/nodes.h"
@@ -199,6 +198,15 @@ static void show_interpreted(struct node *p, struct js_stack *s, __u64 word)
 		c.file[0] ? SHOWN_INTERPRETED : SHOWN_BUILTIN, object, 0);
 }
 
+/* Its function is known by the check that it was told with. */
+static void check_told(struct node *p, const struct host_machine *told)
+{
+	_cleanup_interp_code_ struct interp_code c = {0};
+
+	if (told->function && v8_read_code(&p->m, &p->r, told->function, 0, &c) == 0)
+		assert_int_equal(told->check, c.kernel_check);
+}
+
 static void show_machine(struct node *p, struct js_stack *s, __u64 word, bool is_leaf)
 {
 	const struct host_machine *told = told_of(p, word, is_leaf);
@@ -210,6 +218,7 @@ static void show_machine(struct node *p, struct js_stack *s, __u64 word, bool is
 
 	if (!told)
 		return; /* a stub, a regular expression */
+	check_told(p, told);
 	pc = told->address - told->is_exact;
 	error = v8_read_machine_code(&p->m, &p->r, pc, told->function, &c);
 	show_error(s, error, pc);

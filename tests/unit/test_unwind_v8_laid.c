@@ -14,7 +14,6 @@
 #include <cmocka.h>
 #include "lib/base/cleanup.h"
 #include "tests/unit/unwind_host.h"
-#include "bpf/interp/check.h"
 
 enum {
 	MAX_FRAMES = 8,
@@ -551,6 +550,26 @@ static void test_check(void **state)
 	assert_int_equal(check_of(MAX_FRAMES), 0);
 }
 
+/* Machine code is told of with the check of its function, as a record of that function has it. */
+static void test_check_of_machine_code(void **state)
+{
+	static struct stack s;
+
+	(void)state;
+	lay("mmm");
+	put(fp_of(1) - 8, 0x20); /* it says no function */
+	put(function_of(2) + 24, 0x123456789001ULL);
+	*at_of(shared_of(0) + 52, 1) = 7;
+	begin(&s, "mmm", false);
+	walk(&s);
+	assert_int_equal(host_n_machines, 2);
+	assert_int_equal(s.told[0].function, shared_of(0));
+	assert_int_not_equal(s.told[0].check, 0);
+	assert_int_equal(s.told[0].check, check_of(0));
+	assert_int_equal(s.told[1].function, 0x123456789000ULL);
+	assert_int_equal(s.told[1].check, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -564,6 +583,7 @@ int main(void)
 		cmocka_unit_test(test_popped_return_address),
 		cmocka_unit_test(test_slots_to_be_written),
 		cmocka_unit_test(test_built_in_without_a_frame),
+		cmocka_unit_test(test_check_of_machine_code),
 #endif
 		cmocka_unit_test(test_check),
 	};

@@ -4,6 +4,7 @@
  * unwind_read_user and unwind_locate: the program that is walked.
  */
 #pragma once
+#include "bpf/interp/check.h"
 #include "bpf/interp/interp.h"
 #include "bpf/unwind/walker.h"
 #include "exporter/unwind/tables.h"
@@ -85,17 +86,23 @@ static inline int unwind_interp(struct walk *w, __u64 *words)
 
 /* Machine code that the kernel half would tell of, in its order (struct abi_code); a test that wants it gives the room. */
 struct host_machine {
-	uint64_t address, function;
+	uint64_t address, function, check; /* the function's, 0: none */
 	bool is_exact;
 };
 static struct host_machine *host_machines;
 static unsigned host_n_machines, host_max_machines;
 
-static inline void host_tell_machine(const struct walk *w)
+static inline void host_tell_machine(struct walk *w)
 {
-	if (host_interp.machine && host_n_machines < host_max_machines)
-		host_machines[host_n_machines++] =
-			(struct host_machine) {host_interp.machine, host_interp.function, w->exact};
+	uint64_t word;
+	bool is_read;
+
+	if (!host_interp.machine || host_n_machines >= host_max_machines)
+		return;
+	word = ABI_INTERP(host_interp.function >> ABI_INTERP_ADDRESS_SHIFT, 0);
+	is_read = host_interp.function && interp_check(w, &host_interp, word) == 0;
+	host_machines[host_n_machines++] = (struct host_machine) {host_interp.machine,
+		host_interp.function, is_read ? host_interp.check : 0, w->exact};
 }
 
 static inline int unwind_own_step(struct walk *w, enum unwind_place place)
