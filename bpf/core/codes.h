@@ -198,6 +198,11 @@ UNWIND_ALONE int codes_tell(struct scratch *s)
 
 	if (!s)
 		return 0;
+	/* Of a process of V8's many threads run none of it: such a stack is a native one, which may be copied. */
+	if (s->walk.has_interp == WALK_HAS_FRAMES && !s->interp.is_met) {
+		s->walk.has_interp = WALK_HAS_NONE;
+		return 0;
+	}
 	t.now_ns = record_of(s)->time_ns;
 	interp_ruby_look_begin(&s->interp);
 	if (!code_find_ring(&t))

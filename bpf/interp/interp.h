@@ -111,7 +111,7 @@ UNWIND_ALONE int interp_begin(struct walk *w, struct interp *in)
 	in->n = in->n_out = in->n_ahead = in->n_again = in->n_frames = 0;
 	in->cut = ABI_CUT_NONE;
 	in->low = in->high = w->regs[UNWIND_SP];
-	in->n_told = in->n_untold = in->is_lost = 0;
+	in->n_told = in->n_untold = in->is_lost = in->is_met = 0;
 	in->state = INTERP_AHEAD;
 	w->has_interp = in->layout.kind == INTERP_V8 ? WALK_HAS_FRAMES : WALK_HAS_RUNS;
 	if (w->has_interp == WALK_HAS_FRAMES)

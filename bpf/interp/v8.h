@@ -234,6 +234,7 @@ UNWIND_ALONE int interp_v8_step(struct walk *w, struct interp *in)
 	if (!w || !in)
 		return 0;
 	fp = w->regs[UNWIND_FP];
+	in->is_met = 1;
 	w->result = unwind_apply(w);
 	/* V8's code always has a caller. */
 	if (w->result == UNWIND_ROOT)

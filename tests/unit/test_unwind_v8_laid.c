@@ -272,7 +272,22 @@ static void test_frames(void **state)
 		walk(&s);
 		check(&s, cases[i].expected);
 		assert_false(host_interp.is_lost);
+		assert_true(host_interp.is_met);
 	}
+}
+
+/* A thread of the process that runs no JavaScript: its stack may be walked again elsewhere. */
+static void test_a_thread_without_any(void **state)
+{
+	static struct stack s;
+
+	(void)state;
+	lay("i");
+	begin(&s, "i", true);
+	s.w.pc = NATIVE_AT - 1;
+	walk(&s);
+	check(&s, NO_TABLE);
+	assert_false(host_interp.is_met);
 }
 
 /* C++ finds its registers as they were when it entered. */
@@ -575,6 +590,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #ifdef __x86_64__
 		cmocka_unit_test(test_frames),
+		cmocka_unit_test(test_a_thread_without_any),
 		cmocka_unit_test(test_registers_of_an_entry),
 		cmocka_unit_test(test_malformed),
 		cmocka_unit_test(test_malformed_objects),
