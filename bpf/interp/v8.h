@@ -16,8 +16,8 @@
  * x86-64 alone: first and last instructions are told by their bytes.
  */
 #pragma once
-#include "bpf/interp/frame.h"
 #include "bpf/interp/v8_code.h"
+#include "bpf/interp/v8_function.h"
 
 enum {
 	/* Below the frame pointer. Above the function lies a context, which is odd; or the kind of a frame without one, which is even. */
@@ -26,10 +26,6 @@ enum {
 	/* Kinds, as they lie there. */
 	INTERP_V8_ENTRY = 1 << 1,
 	INTERP_V8_CONSTRUCT_ENTRY = 2 << 1,
-	INTERP_V8_TAG_MASK = 3,
-	INTERP_V8_TAG = 1,	 /* of a word that is the address of an object, plus 1 */
-	INTERP_V8_MAP_FLAGS = 8, /* in an object's map: 4 bytes before its type */
-	INTERP_V8_TYPE_SHIFT = 32,
 	INTERP_V8_RDI = 5,    /* the function that is called */
 	INTERP_V8_LOOKS = 16, /* words above sp, for a caller */
 };
@@ -40,51 +36,6 @@ enum interp_v8_found {
 	INTERP_V8_STEP, /* w->rule leads to its caller */
 	INTERP_V8_LOOK, /* so it does, unless interp_v8_look finds a nearer one */
 };
-
-/* Is the object at that address of a type from `first` to `last`? Verified once, by itself. */
-UNWIND_ALONE int interp_v8_is(
-	struct walk *w, struct interp *in, __u64 object, __u32 first, __u32 last)
-{
-	__u64 *map;
-	__u32 type;
-
-	if (!w || !in)
-		return 0;
-	map = in->scratch;
-	if (unwind_read_user(w, map, sizeof(map[0]), object) ||
-		unwind_read_user(
-			w, map, sizeof(map[0]), map[0] - INTERP_V8_TAG + INTERP_V8_MAP_FLAGS))
-		return 0;
-	type = (__u16)(map[0] >> INTERP_V8_TYPE_SHIFT);
-	return type >= first && type <= last;
-}
-
-/* Sets in->function, the code object of the function that a word is. False: it is none. Verified once, by itself. */
-UNWIND_ALONE int interp_v8_function(struct walk *w, struct interp *in, __u64 word)
-{
-	__u64 shared;
-
-	if (!w || !in)
-		return 0;
-	in->function = 0;
-	if ((word & INTERP_V8_TAG_MASK) != INTERP_V8_TAG || word < UNWIND_USER_MIN ||
-		word >= UNWIND_USER_MAX)
-		return 0;
-	/* What a caller's frame holds is sure; a register, or the frame of code that may have none, is not. */
-	if (w->exact && !interp_v8_is(w, in, word - INTERP_V8_TAG, in->layout.function_type,
-				in->layout.function_last))
-		return 0;
-	if (unwind_read_user(w, in->scratch, sizeof(in->scratch[0]),
-		    word - INTERP_V8_TAG + in->layout.function_shared)) {
-		in->is_lost = 1;
-		return 0;
-	}
-	shared = in->scratch[0];
-	if ((shared & 7) != INTERP_V8_TAG || shared < UNWIND_USER_MIN || shared >= UNWIND_USER_MAX)
-		return 0;
-	in->function = shared - INTERP_V8_TAG;
-	return 1;
-}
 
 /*
  * Where a frame of the interpreter is in the bytecode of in->function, of which `code` is the word that leads to it. Other code may have the
