@@ -27,7 +27,7 @@ enum {
 	INTERP_V8_ENTRY = 1 << 1,
 	INTERP_V8_CONSTRUCT_ENTRY = 2 << 1,
 	INTERP_V8_RDI = 5,    /* the function that is called */
-	INTERP_V8_LOOKS = 16, /* words above sp, for a caller */
+	INTERP_V8_LOOKS = 33, /* at words above sp, for a caller, and at the frame's end */
 };
 
 /* What the walk does with a frame. */
@@ -76,8 +76,11 @@ UNWIND_FN int interp_v8_word(struct walk *w, struct interp *in, __u64 fp, bool i
 	if (has_bytecode)
 		position = is_begun ? interp_v8_position(w, in, fp, in->scratch[0])
 				    : ABI_INTERP_AT_START;
-	w->word = ABI_INTERP(in->function >> ABI_INTERP_ADDRESS_SHIFT, position);
-	return has_bytecode && w->exact ? INTERP_V8_LOOK : INTERP_V8_STEP;
+	w->word = in->word = ABI_INTERP(in->function >> ABI_INTERP_ADDRESS_SHIFT, position);
+	if (!has_bytecode || !w->exact)
+		return INTERP_V8_STEP;
+	w->word |= ABI_INTERP_BEYOND; /* until all of its frame was looked through */
+	return INTERP_V8_LOOK;
 }
 
 /* Code with its frame, at w->regs[UNWIND_FP]: enum interp_v8_found. */
@@ -153,7 +156,8 @@ UNWIND_ALONE int interp_v8(struct walk *w, struct interp *in, __u32 place)
 
 /*
  * A built-in function without a frame was called by machine code, whose frame the frame pointer is, or is part of the interpreter: is
- * the word i above sp a return address in machine code? 1: it is, or there is none.
+ * the word i above sp a return address in machine code? 1: it is, or there is none. Only a frame that was looked through to its end is
+ * the interpreter's for certain, with the position that it has: w->word.
  */
 UNWIND_FN int interp_v8_look(struct walk *w, struct interp *in, __u32 i)
 {
@@ -161,15 +165,21 @@ UNWIND_FN int interp_v8_look(struct walk *w, struct interp *in, __u32 i)
 	__u64 at, word;
 
 	at = w->regs[UNWIND_SP] + i * sizeof(word);
-	if (at >= w->regs[UNWIND_FP] || unwind_read_stack(w, in->scratch, 1, at))
+	if (at >= w->regs[UNWIND_FP]) {
+		w->word = in->word;
+		return 1;
+	}
+	if (unwind_read_stack(w, in->scratch, 1, at))
 		return 1;
 	word = in->scratch[0];
 	if (!(__u32)word || word < UNWIND_USER_MIN || word >= UNWIND_USER_MAX) /* a number */
 		return 0;
-	place = unwind_locate(w, word - 1);
-	if ((place != UNWIND_IN_JIT && place != UNWIND_IN_JIT_FP) ||
-		unwind_read_user(w, w->code, sizeof(w->code[0]), word - sizeof(w->code[0])) ||
+	/* Where it lies is asked last: of an object's address too much would be, and it may be odd as a return address may. */
+	if (unwind_read_user(w, w->code, sizeof(w->code[0]), word - sizeof(w->code[0])) ||
 		!walk_ends_in_call(w->code[0]))
+		return 0;
+	place = unwind_locate(w, word - 1);
+	if (place != UNWIND_IN_JIT && place != UNWIND_IN_JIT_FP)
 		return 0;
 	walk_set_rule(w, UNWIND_CFA_REG, (__s32)(i * sizeof(word)));
 	w->rule.fp = UNWIND_SAME;

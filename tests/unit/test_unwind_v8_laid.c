@@ -525,6 +525,17 @@ static void test_built_in_without_a_frame(void **state)
 	walk(&s);
 	check(&s, "fim" NO_TABLE);
 
+	/* A frame that is too long to be looked through may be machine code's: no position. */
+	lay("iim");
+	for (unsigned is_long = 0; is_long < 2; is_long++) {
+		begin(&s, "iim", true);
+		s.w.pc = pc_of("iim", 1);
+		s.w.regs[UNWIND_FP] = fp_of(1);
+		s.w.regs[UNWIND_SP] = fp_of(1) - 8 * (INTERP_V8_LOOKS - 1 + is_long);
+		walk(&s);
+		check(&s, is_long ? "fm" NO_TABLE : "im" NO_TABLE);
+	}
+
 	/* At a leaf the slots may be anybody's: what is there must be a function. */
 	lay("iim");
 	put(MAP_AT + 8, (uint64_t)(TYPE + 4) << 32);
