@@ -57,7 +57,6 @@ struct interp {
 	__u64 machine; /* address behind the first byte of its instruction; 0: its code is not compiled, or of no function */
 	__u64 function; /* its code object; 0: not known */
 	__u32 is_entry; /* C++ entered JavaScript by it */
-	__u32 is_sure;	/* its caller's return address needs no proof */
 	__u32 is_met;	/* of the walk: it has gone through a frame of V8's */
 	__u32 is_lost;	/* of the walk: a function could not be read */
 	__u64 bytes[INTERP_BYTES / sizeof(__u64)];

@@ -96,10 +96,10 @@ UNWIND_FN int interp_v8_frame(struct walk *w, struct interp *in, bool is_builtin
 		return INTERP_V8_NONE;
 	if (w->exact && above < INTERP_V8_FUNCTION) {
 		/* Its slots are not written yet, or given back: pop %rbp. */
-		if (!is_builtin)
+		if (!is_builtin && (__u8)w->code[0] == 0x5d)
 			in->machine = w->pc + 1;
-		if (!is_builtin && (__u8)w->code[0] != 0x5d)
-			interp_v8_function(w, in, w->regs[INTERP_V8_RDI]);
+		else if (!is_builtin)
+			interp_v8_function(w, in, w->regs[INTERP_V8_RDI], 0);
 		walk_set_rule(w, UNWIND_CFA_FP, 0);
 		return INTERP_V8_STEP;
 	}
@@ -115,7 +115,8 @@ UNWIND_FN int interp_v8_frame(struct walk *w, struct interp *in, bool is_builtin
 			       (kind == INTERP_V8_ENTRY || kind == INTERP_V8_CONSTRUCT_ENTRY);
 		return INTERP_V8_STEP;
 	}
-	if (!interp_v8_function(w, in, in->scratch[0]) || !is_builtin)
+	/* A caller's frame of a built-in function has one; a leaf may have another's frame, and memory without a file other runtimes' code. */
+	if (!interp_v8_function(w, in, in->scratch[0], is_builtin && !w->exact) || !is_builtin)
 		return INTERP_V8_STEP;
 	return interp_v8_word(w, in, fp, !w->exact || above >= in->layout.frame_position);
 }
@@ -124,7 +125,7 @@ UNWIND_FN int interp_v8_frame(struct walk *w, struct interp *in, bool is_builtin
 UNWIND_ALONE int interp_v8(struct walk *w, struct interp *in, __u32 place)
 {
 	enum interp_v8_part part = INTERP_V8_WITHIN;
-	bool is_builtin;
+	bool is_builtin, is_sure = false;
 	int found;
 
 	if (!w || !in)
@@ -134,7 +135,7 @@ UNWIND_ALONE int interp_v8(struct walk *w, struct interp *in, __u32 place)
 	if (!is_builtin && place != UNWIND_IN_JIT && place != UNWIND_IN_JIT_FP)
 		return INTERP_V8_NONE;
 	w->word = in->machine = in->function = 0;
-	in->is_entry = in->is_sure = 0;
+	in->is_entry = 0;
 	w->fp_cut = ABI_CUT_FP_INSANE;
 	if (w->exact)
 		part = interp_v8_part(w, is_builtin);
@@ -142,14 +143,16 @@ UNWIND_ALONE int interp_v8(struct walk *w, struct interp *in, __u32 place)
 		found = interp_v8_frame(w, in, is_builtin);
 		if (found == INTERP_V8_NONE)
 			return found;
-		in->is_sure = is_builtin || in->function;
+		/* Its caller's return address needs no proof. */
+		is_sure = is_builtin || in->function;
 	} else {
 		found = INTERP_V8_STEP;
 		if (!is_builtin && part == INTERP_V8_BEGINS)
-			interp_v8_function(w, in, w->regs[INTERP_V8_RDI]);
+			interp_v8_function(w, in, w->regs[INTERP_V8_RDI], 0);
 	}
-	/* Of code that has no function's frame only its bytes say that it is one's. */
-	if (!is_builtin && (in->function || part != INTERP_V8_WITHIN))
+	w->place = is_sure ? UNWIND_IN_FILE : is_builtin ? UNWIND_IN_JIT : place;
+	/* Of code that has given back its frame only its bytes say that it is a function's. */
+	if (!is_builtin && (in->function || part == INTERP_V8_ENDS))
 		in->machine = w->pc + w->exact;
 	return found;
 }
@@ -204,7 +207,6 @@ UNWIND_ALONE int interp_v8_step(struct walk *w, struct interp *in)
 		w->bx_at = fp - INTERP_V8_BX;
 		w->known |= 1U << UNWIND_BX;
 	}
-	w->place = in->is_sure ? UNWIND_IN_FILE : UNWIND_IN_JIT;
 	in->n_frames += w->word != 0;
 	return 0;
 }

@@ -10,6 +10,8 @@ enum {
 	INTERP_V8_TAG = 1,	 /* of a word that is the address of an object, plus 1 */
 	INTERP_V8_MAP_FLAGS = 8, /* in an object's map: 4 bytes before its type */
 	INTERP_V8_TYPE_SHIFT = 32,
+	INTERP_V8_FUNCTION_TYPES =
+		16, /* side by side; the last is a class's, and not all versions say its number */
 };
 
 /* Is the object at that address of a type from `first` to `last`? Verified once, by itself. */
@@ -30,10 +32,11 @@ UNWIND_ALONE int interp_v8_is(
 	return type >= first && type <= last;
 }
 
-/* Sets in->function, the code object of the function that a word is. False: it is none. Verified once, by itself. */
-UNWIND_ALONE int interp_v8_function(struct walk *w, struct interp *in, __u64 word)
+/* Sets in->function, the code object of the function that a word is. False: it is none. is_sure: no other can be there. Verified once, by itself. */
+UNWIND_ALONE int interp_v8_function(struct walk *w, struct interp *in, __u64 word, __u32 is_sure)
 {
 	__u64 shared;
+	__u32 last;
 
 	if (!w || !in)
 		return 0;
@@ -41,9 +44,10 @@ UNWIND_ALONE int interp_v8_function(struct walk *w, struct interp *in, __u64 wor
 	if ((word & INTERP_V8_TAG_MASK) != INTERP_V8_TAG || word < UNWIND_USER_MIN ||
 		word >= UNWIND_USER_MAX)
 		return 0;
-	/* What a caller's frame holds is sure; a register, or the frame of code that may have none, is not. */
-	if (w->exact && !interp_v8_is(w, in, word - INTERP_V8_TAG, in->layout.function_type,
-				in->layout.function_last))
+	last = in->layout.function_type + INTERP_V8_FUNCTION_TYPES - 1;
+	if (last < in->layout.function_last)
+		last = in->layout.function_last;
+	if (!is_sure && !interp_v8_is(w, in, word - INTERP_V8_TAG, in->layout.function_type, last))
 		return 0;
 	if (unwind_read_user(w, in->scratch, sizeof(in->scratch[0]),
 		    word - INTERP_V8_TAG + in->layout.function_shared)) {
