@@ -86,10 +86,16 @@ UNWIND_FN int interp_v8_word(struct walk *w, struct interp *in, __u64 fp, bool i
 /* Code with its frame, at w->regs[UNWIND_FP]: enum interp_v8_found. */
 UNWIND_FN int interp_v8_frame(struct walk *w, struct interp *in, bool is_builtin)
 {
-	__u64 fp, above, kind;
+	__u64 fp, fp_at = w->fp_at, above, kind;
 
-	if (!WALK_KNOWS(w, UNWIND_SP) || walk_need(w, UNWIND_FP) != UNWIND_MORE)
+	if (!WALK_KNOWS(w, UNWIND_SP))
 		return INTERP_V8_NONE;
+	if (walk_need(w, UNWIND_FP) != UNWIND_MORE) {
+		/* As it was: the native step says why there is no caller. */
+		w->fp_at = fp_at;
+		w->cut = ABI_CUT_NONE;
+		return INTERP_V8_NONE;
+	}
 	fp = w->regs[UNWIND_FP];
 	above = fp - w->regs[UNWIND_SP];
 	if (fp & 7 || fp >= UNWIND_USER_MAX || above > UNWIND_MAX_FRAME_BYTES)

@@ -434,6 +434,25 @@ static void test_lost_callers(void **state)
 	}
 }
 
+/* A frame pointer that C++ saved where it cannot be read: it is none, whatever the register has. */
+static void test_lost_frame_pointer(void **state)
+{
+	static struct stack s;
+
+	(void)state;
+	lay("mm");
+	begin(&s, "mm", false);
+	s.w.fp_at = 0x123456789000ULL;
+	walk(&s);
+	check(&s, "j!3");
+	lay("im");
+	begin(&s, "im", false);
+	s.w.fp_at = 0x123456789000ULL;
+	walk(&s);
+	check(&s, "b!7");
+	assert_int_equal(s.w.fp_at, 0x123456789000ULL);
+}
+
 /* Instructions at which a sample may be, whose frame is not whole. */
 static void test_edges(void **state)
 {
@@ -648,6 +667,7 @@ int main(void)
 		cmocka_unit_test(test_malformed),
 		cmocka_unit_test(test_malformed_objects),
 		cmocka_unit_test(test_lost_callers),
+		cmocka_unit_test(test_lost_frame_pointer),
 		cmocka_unit_test(test_edges),
 		cmocka_unit_test(test_popped_return_address),
 		cmocka_unit_test(test_slots_to_be_written),
