@@ -120,7 +120,7 @@ UNWIND_ALONE int interp_begin(struct walk *w, struct interp *in)
 	if (r < 0)
 		interp_fail(in, ABI_CUT_INTERP_LOST);
 	else if (!in->thread)
-		w->has_interp = 0;
+		w->has_interp = WALK_HAS_NONE;
 	else if ((r = in->layout.kind == INTERP_RUBY ? interp_ruby_begin(w, in)
 						     : interp_python_begin(w, in)) != ABI_CUT_NONE)
 		interp_fail(in, (__u32)r);

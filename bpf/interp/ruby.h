@@ -61,7 +61,8 @@ UNWIND_ALONE int interp_ruby_begin(struct walk *w, struct interp *in)
 		return ABI_CUT_INTERP_LOST;
 	r = interp_ruby_is_ours(w, in);
 	if (r <= 0) {
-		w->has_interp = r < 0; /* another's frames say nothing of this stack */
+		if (!r) /* another's frames say nothing of this stack */
+			w->has_interp = WALK_HAS_NONE;
 		return r < 0 ? ABI_CUT_INTERP_LOST : ABI_CUT_NONE;
 	}
 	stack = interp_field(in, l->thread_stack);
