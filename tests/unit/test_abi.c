@@ -57,6 +57,7 @@ static void record_layout(void **state)
 		FIELD(abi_config, interp, 24, 4),
 		FIELD(abi_code, type, 0, 1),
 		FIELD(abi_code, event, 1, 1),
+		FIELD(abi_code, flags, 2, 2),
 		FIELD(abi_code, cpu, 4, 4),
 		FIELD(abi_code, time_ns, 8, 8),
 		FIELD(abi_code, start_ns, 16, 8),
@@ -77,6 +78,11 @@ static void record_layout(void **state)
 	}
 	assert_int_equal(sizeof(struct abi_record), 96);
 	assert_int_equal(sizeof(struct abi_stack), 168);
+	assert_int_equal(sizeof(struct abi_code), 56);
+	assert_int_equal(ABI_CODE_MACHINE, 1);
+	assert_int_equal(ABI_CODE_EXACT, 2);
+	assert_int_equal(ABI_INTERP_RUNS, 1);
+	assert_int_equal(ABI_INTERP_FRAMES, 2);
 	assert_int_equal(offsetof(struct abi_record, frames), 96);
 	assert_int_equal(ABI_MAX_RECORD_BYTES, 96 + 8 * (127 + 1026));
 }
