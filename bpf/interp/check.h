@@ -31,11 +31,16 @@ UNWIND_ALONE int interp_check(struct walk *w, struct interp *in, __u64 word)
 	at = l->code_name - l->code_check;
 	n = l->name_check_bytes;
 	in->check = 0;
-	if (interp_check_words(w, in, object + l->code_check, l->code_check_bytes))
+	if (interp_check_words(w, in, object + l->code_check, l->code_check_bytes)) {
+		in->is_lost |= l->kind == INTERP_V8;
 		return -1;
+	}
 	if (l->kind == INTERP_V8) {
 		in->bytes[0] = 0; /* maybe less than a word is read */
-		return interp_check_words(w, in, object + l->name_check, n);
+		if (!interp_check_words(w, in, object + l->name_check, n))
+			return 0;
+		in->is_lost = 1;
+		return -1;
 	}
 	if (l->code_name == INTERP_NO_FIELD)
 		return 0;

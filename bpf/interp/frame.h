@@ -58,7 +58,7 @@ struct interp {
 	__u64 function; /* its code object; 0: not known */
 	__u32 is_entry; /* C++ entered JavaScript by it */
 	__u32 is_met;	/* of the walk: it has gone through a frame of V8's */
-	__u32 is_lost;	/* of the walk: a function could not be read */
+	__u32 is_lost;	/* of the walk: an object of V8's could not be read */
 	__u64 bytes[INTERP_BYTES / sizeof(__u64)];
 	__u64 buffer[INTERP_BUFFER];
 };

@@ -69,8 +69,10 @@ UNWIND_FN int interp_v8_word(struct walk *w, struct interp *in, __u64 fp, bool i
 	bool has_bytecode;
 
 	if (unwind_read_user(
-		    w, in->scratch, sizeof(in->scratch[0]), in->function + in->layout.code_name))
+		    w, in->scratch, sizeof(in->scratch[0]), in->function + in->layout.code_name)) {
+		in->is_lost = 1;
 		return INTERP_V8_STEP;
+	}
 	/* A built-in function has a number there, and a frame of its own, whose slots hold what was there before. */
 	has_bytecode = in->scratch[0] & 1;
 	if (has_bytecode)

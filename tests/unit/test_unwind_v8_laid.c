@@ -406,6 +406,13 @@ static void test_malformed_objects(void **state)
 	begin(&s, "iim", false);
 	walk(&s);
 	check(&s, "ibm" NO_TABLE);
+	assert_true(host_interp.is_lost);
+	lay("iim");
+	put(function_of(2) + 24, 0x123456789001ULL); /* nor what tells it from others */
+	begin(&s, "iim", false);
+	walk(&s);
+	check(&s, "iim" NO_TABLE);
+	assert_true(host_interp.is_lost);
 }
 
 /* Frame pointers that are none, and callers. */
