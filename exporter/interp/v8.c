@@ -58,9 +58,9 @@ int v8_read_code(const struct interp_memory *m, const struct runtime_record *r, 
 
 struct v8_place v8_place(const struct interp_code *c, uint32_t position)
 {
-	if (position == ABI_INTERP_AT_START || (position != ABI_INTERP_BEYOND && !c->lines_bytes))
+	if (position == ABI_INTERP_AT_START)
 		return (struct v8_place) {c->first_line, 0};
-	if (position == ABI_INTERP_BEYOND)
+	if (position == ABI_INTERP_BEYOND || !c->lines_bytes)
 		return (struct v8_place) {0, 0};
 	return v8_lines_find(c->lines, c->lines_bytes, position);
 }

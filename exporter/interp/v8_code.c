@@ -12,7 +12,8 @@
 enum {
 	CODE_ALIGN = 32,
 	CHUNK_BYTES = 4096,
-	MAX_TRIES = 256, /* words that could be maps */
+	MAX_UNSAID_BYTES = 64 << 10, /* where no frame says that code of a function is there */
+	MAX_TRIES = 256,	     /* words that could be maps */
 	WRAPPER_SHARED = 8,
 	INLINED_BYTES = 16, /* {source position, number of its literal} */
 	MAX_LENGTHS = 3 * 256,
@@ -97,16 +98,17 @@ static int scan_chunk(struct v8_reading *r, uint64_t low, uint64_t high, uint64_
 	}
 }
 
-static int find_stream(struct v8_reading *r, uint64_t pc)
+/* Within so many bytes before pc. */
+static int find_stream(struct v8_reading *r, uint64_t pc, uint32_t within)
 {
 	uint64_t header = r->h.r->offsets[V8_STREAM_START];
 	/* The last place where a stream of instructions up to pc can begin. */
 	uint64_t high = (pc & ~(uint64_t)(CODE_ALIGN - 1)) - header, low, end;
 	int found = 0;
 
-	if (pc < header + V8_MAX_CODE_BYTES || pc >= V8_ADDRESS_MAX)
+	if (pc < header + within || pc >= V8_ADDRESS_MAX)
 		return -ENOENT;
-	for (end = high - V8_MAX_CODE_BYTES; !found && high > end; high = low - CODE_ALIGN) {
+	for (end = high - within; !found && high > end; high = low - CODE_ALIGN) {
 		/* Down to the page's first place, since the page before it may be no memory. */
 		uint64_t first = high & ~(uint64_t)(CHUNK_BYTES - 1);
 
@@ -415,7 +417,7 @@ int v8_read_machine_code(const struct interp_memory *m, const struct runtime_rec
 		.scripts = m->scripts ? m->scripts : &own,
 		.code = &code};
 	uint64_t word = shared ? shared + 1 : 0;
-	int error = find_stream(&r, pc);
+	int error = find_stream(&r, pc, shared ? V8_MAX_CODE_BYTES : MAX_UNSAID_BYTES);
 
 	if (error == 0) {
 		error = read_baseline(&r, word);
@@ -443,7 +445,7 @@ int v8_find_machine_code(const struct interp_memory *m, const struct runtime_rec
 {
 	struct v8_code code = {0};
 	struct v8_reading r = {.h = {.m = m, .r = record}, .code = &code};
-	int error = find_stream(&r, pc);
+	int error = find_stream(&r, pc, V8_MAX_CODE_BYTES);
 
 	if (error == 0)
 		*ret = code;

@@ -21,6 +21,8 @@ enum {
 	ELEMENTS_AT_ONCE = 512,
 };
 
+#define NAMELESS "[eval]"
+
 static void script_done(struct v8_script *s)
 {
 	free(s->name);
@@ -120,7 +122,8 @@ static int copy_lines(struct v8_heap *h, uint64_t array, struct lines *l)
 	return 0;
 }
 
-static void read_lines(struct v8_heap *h, const uint64_t *words, struct v8_script *ret)
+/* 0 without lines where the source has none that can be known. */
+static int read_lines(struct v8_heap *h, const uint64_t *words, struct v8_script *ret)
 {
 	uint64_t known = words[SCRIPT_LINE_ENDS / V8_WORD];
 	struct lines l = {0};
@@ -138,7 +141,7 @@ static void read_lines(struct v8_heap *h, const uint64_t *words, struct v8_scrip
 			error = -EBADMSG;
 	if (error < 0) {
 		free(l.ends);
-		return;
+		return error == -EFBIG || error == -EBADMSG || error == -ENOENT ? 0 : error;
 	}
 	/* One more, so that a script of one line has lines too. */
 	if (add_end(&l, UINT32_MAX) == 0) {
@@ -147,6 +150,7 @@ static void read_lines(struct v8_heap *h, const uint64_t *words, struct v8_scrip
 	} else {
 		free(l.ends);
 	}
+	return 0;
 }
 
 static int32_t small(uint64_t word)
@@ -183,7 +187,7 @@ static int read_name(struct v8_heap *h, uint64_t word, char **ret)
 
 	if (error != -ENOENT)
 		return error;
-	*ret = xstrdup("[eval]"); /* it has a number, or no name */
+	*ret = xstrdup(NAMELESS); /* it has a number, or no name */
 	return 0;
 }
 
@@ -217,6 +221,9 @@ int v8_script_read(
 	error = read_name(h, words[SCRIPT_NAME / V8_WORD], &found.name);
 	if (error < 0)
 		return error;
+	/* Workers number their scripts each from 1 on. */
+	if (strcmp(found.name, NAMELESS) == 0)
+		length ^= words[SCRIPT_SOURCE / V8_WORD] << 32;
 	found.key =
 		hash_xxh3_seed(found.name, strlen(found.name), words[SCRIPT_ID / V8_WORD] ^ length);
 	for (size_t i = 0; i < s->n; i++)
@@ -229,7 +236,11 @@ int v8_script_read(
 		}
 	found.first_line = small(words[SCRIPT_LINE / V8_WORD]);
 	found.first_column = small(words[SCRIPT_COLUMN / V8_WORD]);
-	read_lines(h, words, &found);
+	error = read_lines(h, words, &found);
+	if (error < 0) {
+		script_done(&found);
+		return error;
+	}
 	found.seen = seen;
 	found.used = ++s->clock;
 	*place_for(s, bytes_of(&found)) = found;

@@ -8,7 +8,7 @@
 
 enum {
 	V8_MAX_LINES = 1 << 20,		/* of a script */
-	V8_MAX_SOURCE_CHARS = 16 << 20, /* a longer script has no lines */
+	V8_MAX_SOURCE_CHARS = 12 << 20, /* a longer script has no lines */
 	V8_SCRIPTS = 64,		/* whose lines are kept */
 	V8_SCRIPTS_MAX_BYTES = 4 << 20, /* of them; one script may be larger, alone */
 };

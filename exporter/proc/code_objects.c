@@ -292,14 +292,25 @@ static struct place place_of(const struct process *p, const struct abi_code *c)
 	return (struct place) {p, c->object << ABI_INTERP_ADDRESS_SHIFT, 0};
 }
 
+/*
+ * The check of machine code says which function a frame runs, if any, and not which code: a function may be compiled again to the same
+ * place. So what is told again after its time is read again too, as an object of its own.
+ */
+static bool is_asked_anew(const struct code_object *o, const struct abi_code *c)
+{
+	return is_machine(o) && c->time_ns >= o->since_ns + ABI_CODE_AGAIN_NS;
+}
+
 void proc_object_seen(struct proc_table *t, struct process *p, const struct abi_code *c)
 {
 	const struct place at = place_of(p, c);
 	uint32_t id = find_object(t, &at, c->time_ns), newest = find_object(t, &at, UINT64_MAX);
 	struct code_object *o = newest ? t->addresses[newest].object : NULL;
+	bool is_same;
 
 	assert_table_held(t);
-	if (id && t->addresses[id].object->check == c->check) {
+	is_same = id && t->addresses[id].object->check == c->check;
+	if (is_same && !is_asked_anew(t->addresses[id].object, c)) {
 		o = t->addresses[id].object;
 		o->told_ns = MAX(o->told_ns, c->time_ns);
 		return;
@@ -324,7 +335,8 @@ void proc_object_seen(struct proc_table *t, struct process *p, const struct abi_
 	note_runtime(o, p);
 	t->addresses[id].object = o;
 	p->n_machine += is_machine(o);
-	inherit_text(t, &at, o);
+	if (!is_same)
+		inherit_text(t, &at, o);
 	if (!o->text)
 		proc_wait_for_name(t, id);
 }
@@ -367,8 +379,11 @@ uint64_t proc_machine_word(
 		at.flags |= ABI_CODE_EXACT;
 		id = find_sampled(t, &at, time_ns);
 	}
-	p->has_objects |= id != 0;
-	return id ? word_of(t, id, ABI_INTERP_BEYOND) : 0;
+	/* What the runtime does not describe may be of another one, or have a name from somewhere else. */
+	if (!id || t->addresses[id].object->is_refused)
+		return 0;
+	p->has_objects = true;
+	return word_of(t, id, ABI_INTERP_BEYOND);
 }
 
 struct proc_object proc_object_of(const struct proc_table *t, uint64_t id)

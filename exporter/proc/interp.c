@@ -86,7 +86,10 @@ void proc_interp_note(struct proc_table *t, struct process *p, const struct mapp
 		!binary_runtime(t->o.binaries, m->binary, &record) ||
 		!(t->o.interp & 1U << record.kind))
 		return;
-	if (in && in->state != PROC_INTERP_NONE) {
+	/* One that is refused is in nobody's way. */
+	if (in && in->state != PROC_INTERP_NONE &&
+		(in->state != PROC_INTERP_REFUSED || record.refusal ||
+			is_same_file(t, in, m->binary))) {
 		note_second(t, in, m, &record);
 		return;
 	}

@@ -418,8 +418,18 @@ static void give_code(struct request *q, const struct found *found, struct symbo
 		.first_line = c->first_line};
 	const struct interp_frame *frames = found->code->n_frames ? found->code->frames : &function;
 	uint32_t n = found->code->n_frames ? found->code->n_frames : 1;
-	struct symbol_line *lines = arena_alloc_array(q->arena, n, sizeof(*lines));
+	/* Many addresses of machine code have the same frames. */
+	uint64_t *slot =
+		found->code->n_frames ? table_insert(&q->by_raw, (uintptr_t)frames, NULL) : NULL;
+	struct symbol_line *lines;
 
+	if (slot && *slot) {
+		s->lines = (void *)(uintptr_t)*slot; /* NOLINT: as it was put there */
+		s->n_lines = n;
+		q->mappings[s->mapping].has_lines = 1;
+		return;
+	}
+	lines = arena_alloc_array(q->arena, n, sizeof(*lines));
 	for (uint32_t i = 0; lines && i < n; i++) {
 		lines[i] = (struct symbol_line) {
 			.function = clean(q, frames[i].name),
@@ -433,6 +443,8 @@ static void give_code(struct request *q, const struct found *found, struct symbo
 	q->failed |= !lines;
 	if (q->failed)
 		return;
+	if (slot)
+		*slot = (uintptr_t)lines;
 	s->lines = lines;
 	s->n_lines = n;
 	q->mappings[s->mapping].has_lines = 1;

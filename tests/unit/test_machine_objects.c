@@ -187,6 +187,55 @@ static void other_code_lies_there(void **state)
 	teardown(&f);
 }
 
+/* A function may have been compiled again to the same place: what is told again after its time is read again. */
+static void told_again_after_its_time(void **state)
+{
+	static const struct interp_frame old = {"f", "f", "/srv/a.js", 3, 1},
+					 new[] = {{"inlined", "inlined", "/srv/a.js", 9, 8},
+						 {"f", "f", "/srv/a.js", 4, 1}};
+	struct fixture f;
+	struct abi_record r;
+	struct process *p;
+
+	(void)state;
+	setup(&f);
+	p = process_at(&f, 10, 1000000, &r);
+	seen(&f, p, &r, RETURN, CODE, 5);
+	assert_int_equal(name_all(&f, &old, 1, PROC_OBJECT_NAMED), 1);
+	r.time_ns += ABI_CODE_AGAIN_NS - 1;
+	seen(&f, p, &r, RETURN, CODE, 5);
+	assert_int_equal(name_all(&f, new, 2, PROC_OBJECT_NAMED), 0);
+	r.time_ns += 1;
+	seen(&f, p, &r, RETURN, CODE, 5);
+	assert_int_equal(name_all(&f, new, 2, PROC_OBJECT_NAMED), 1);
+	assert_int_equal(text_at(&f, p, CODE, r.time_ns / MS - 1)->n_frames, 1);
+	assert_int_equal(text_at(&f, p, CODE, r.time_ns / MS)->n_frames, 2);
+	teardown(&f);
+}
+
+/* It may be another runtime's, which names it by other means. */
+static void what_the_runtime_does_not_describe(void **state)
+{
+	struct proc_code_batch b;
+	struct fixture f;
+	struct abi_record r;
+	struct process *p;
+
+	(void)state;
+	setup(&f);
+	p = process_at(&f, 10, 1000000, &r);
+	seen(&f, p, &r, RETURN, CODE, 0);
+	assert_int_not_equal(id_at(&f, p, CODE, false, 1000100), 0);
+	proc_code_take(f.t, PROC_CODE_OBJECTS, 10, &b);
+	assert_int_equal(b.n_addresses, 1);
+	assert_int_equal(
+		proc_object_answer(f.t, &b, b.addresses, PROC_OBJECT_REFUSED, NULL, 1000101 * MS),
+		PROC_OBJECT_REFUSED);
+	proc_code_batch_done(&b);
+	assert_int_equal(id_at(&f, p, CODE, false, 1000100), 0);
+	teardown(&f);
+}
+
 /* Where words of a sample are leaves, return addresses, and what a signal has interrupted. */
 static void words_of_a_sample(void **state)
 {
@@ -282,20 +331,20 @@ static void it_is_forgotten(void **state)
 	seen(&f, p, &r, EXACT, CODE, 5);
 	id = id_at(&f, p, CODE, true, 1000100);
 	assert_int_equal(name_all(&f, &frame, 1, PROC_OBJECT_NAMED), 1);
-	r.time_ns = 1030100 * MS;
+	r.time_ns = 1030099 * MS;
 	seen(&f, p, &r, EXACT, CODE, 5);
-	r.time_ns = 1090099 * MS;
+	r.time_ns = 1090098 * MS;
 	assert_ptr_equal(proc_table_of_record(f.t, &r), p);
 	proc_addresses_retain(f.t, none);
-	assert_int_equal(id_at(&f, p, CODE, true, 1090099), id);
+	assert_int_equal(id_at(&f, p, CODE, true, 1090098), id);
 	/* its text went; met again it is read again */
 	assert_int_equal(name_all(&f, &frame, 1, PROC_OBJECT_NAMED), 1);
-	r.time_ns = 1090101 * MS;
+	r.time_ns = 1090100 * MS;
 	assert_ptr_equal(proc_table_of_record(f.t, &r), p);
 	proc_addresses_retain(f.t, (uint64_t[]) {1ULL << id, 0});
 	assert_non_null(proc_object_of(f.t, id).text);
 	proc_addresses_retain(f.t, none);
-	assert_int_equal(id_at(&f, p, CODE, true, 1090101), 0);
+	assert_int_equal(id_at(&f, p, CODE, true, 1090100), 0);
 	assert_int_equal(p->n_machine, 0);
 	proc_table_stats(f.t, &stats);
 	assert_int_equal(stats.addresses, 0);
@@ -371,6 +420,8 @@ int main(void)
 		cmocka_unit_test(each_kind_is_an_object_of_its_own),
 		cmocka_unit_test(the_language_is_known),
 		cmocka_unit_test(other_code_lies_there),
+		cmocka_unit_test(told_again_after_its_time),
+		cmocka_unit_test(what_the_runtime_does_not_describe),
 		cmocka_unit_test(words_of_a_sample),
 		cmocka_unit_test(children_have_what_their_parent_had),
 		cmocka_unit_test(it_is_forgotten),

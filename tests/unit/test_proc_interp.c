@@ -262,6 +262,34 @@ static void a_process_has_one_runtime(_unused_ void **state)
 	world_teardown(&w);
 }
 
+/* As a library that holds a runtime nobody can read, which comes before or after the one that runs the program. */
+static void one_that_is_refused_is_in_nobodys_way(_unused_ void **state)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		struct proc_interp_request q;
+		struct world w;
+
+		world_setup(&w, 1U << RUNTIME_PYTHON);
+		know(&w, i ? OTHER : PYTHON, 11, RUNTIME_NOT_REFUSED);
+		know(&w, i ? PYTHON : OTHER, 99, RUNTIME_UNKNOWN_VERSION);
+		start(&w, PID, PYTHON, 1000);
+		mapped(&w.f, PID, 0x7f0000101000, 0x10000, CODE, OTHER, 1100);
+		(void)sampled(&w, PID, 999, 1, 1110);
+		assert_true(next(&w, 0, &q));
+		assert_int_equal(RUNTIME_MINOR(q.runtime.version), 11);
+		proc_interp_walked(w.f.t, &q, &WALKED);
+		assert_non_null(row_of(&w, PID));
+		/* The process itself was refused: its file comes again. */
+		start(&w, PID + 1, i ? OTHER : PYTHON, 1200);
+		assert_true(next(&w, 0, &q));
+		proc_interp_refused(w.f.t, &q, INTERP_REFUSED_UNLIKE);
+		mapped(&w.f, PID + 1, 0x7f0000301000, 0x10000, CODE, i ? OTHER : PYTHON, 1300);
+		(void)sampled(&w, PID + 1, 1199, 1, 1310);
+		assert_false(next(&w, 0, &q));
+		world_teardown(&w);
+	}
+}
+
 static void runtimes_that_are_left_out(_unused_ void **state)
 {
 	struct proc_interp_request q;
@@ -285,6 +313,7 @@ int main(void)
 		cmocka_unit_test(children_have_what_their_parent_has),
 		cmocka_unit_test(refusals_are_counted_and_said_once),
 		cmocka_unit_test(a_process_has_one_runtime),
+		cmocka_unit_test(one_that_is_refused_is_in_nobodys_way),
 		cmocka_unit_test(runtimes_that_are_left_out),
 	};
 

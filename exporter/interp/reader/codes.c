@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A few hundred pieces of machine code, looked through one by one.
+ * A few hundred pieces of machine code of each process, looked through one by one.
  */
 #include "exporter/interp/reader/codes.h"
 #include "lib/base/alloc.h"
@@ -18,18 +18,38 @@ static void drop(struct interp_codes *c, size_t i)
 	c->pieces[i] = c->pieces[--c->n];
 }
 
-static void drop_all(struct interp_codes *c)
+void interp_codes_drop(struct interp_codes *c)
 {
 	while (c->n)
 		drop(c, c->n - 1);
 	free(c->pieces);
+	v8_scripts_done(&c->scripts);
 	*c = (struct interp_codes) {0};
+}
+
+void interp_codes_trim(struct interp_codes_all *all, uint64_t since)
+{
+	for (;;) {
+		struct interp_codes *oldest = NULL;
+		size_t bytes = 0;
+
+		for (size_t i = 0; i < INTERP_CODES_PROCESSES; i++) {
+			struct interp_codes *c = &all->processes[i];
+
+			bytes += c->bytes + c->scripts.bytes;
+			if (c->used && c->used <= since && (!oldest || c->used < oldest->used))
+				oldest = c;
+		}
+		if (!oldest || bytes <= INTERP_CODES_ALL_BYTES)
+			return;
+		interp_codes_drop(oldest);
+	}
 }
 
 void interp_codes_done(struct interp_codes_all *all)
 {
 	for (size_t i = 0; i < INTERP_CODES_PROCESSES; i++)
-		drop_all(&all->processes[i]);
+		interp_codes_drop(&all->processes[i]);
 }
 
 struct interp_codes *interp_codes_begin(struct interp_codes_all *all, uint32_t pid,
@@ -49,7 +69,7 @@ struct interp_codes *interp_codes_begin(struct interp_codes_all *all, uint32_t p
 			c = other;
 	}
 	if (c->pid != pid || c->start_ns != start_ns || c->reader != reader)
-		drop_all(c);
+		interp_codes_drop(c);
 	c->pid = pid;
 	c->start_ns = start_ns;
 	c->reader = reader;
@@ -79,7 +99,8 @@ static int find(struct interp_codes *c, uint64_t pc, bool is_return, uint64_t ch
 		if (r == 0)
 			return (int)i;
 		drop(c, i--);
-		if (r != -EAGAIN)
+		/* Its memory may have been given back, and hold anything. */
+		if (r != -EAGAIN && r != -EFAULT && r != -EBADMSG)
 			return r;
 	}
 	return (int)c->n;
@@ -111,6 +132,10 @@ int interp_codes_frames(struct interp_codes *c, uint64_t pc, bool is_return, uin
 		struct interp_machine fresh = {0};
 		int error = c->reader->read(c->memory, c->record, pc, check, &fresh);
 
+		if (error == 0 && fresh.used_bytes > INTERP_CODES_MAX_BYTES) {
+			c->reader->done(&fresh);
+			error = -EFBIG;
+		}
 		if (error < 0)
 			return error;
 		keep(c, &fresh, check);

@@ -28,6 +28,7 @@ struct interp_names {
 	/* What follows is the thread's that does them. */
 	int64_t second_ns; /* when the second began that these copies count for */
 	uint64_t second_copies, second_asked; /* asked: bytes */
+	size_t turn;			      /* of the process in a batch that is read first */
 	struct interp_names_stats stats;
 	struct interp_codes_all codes;
 	/* A copy for readers. */
@@ -78,11 +79,11 @@ struct reading {
 	const struct interp_runtime *runtime; /* NULL: none is known */
 	struct runtime_record record;
 	struct interp_window window;
-	struct v8_scripts scripts;
-	struct interp_codes *codes; /* NULL: the runtime makes no machine code */
-	size_t n_read;		    /* objects */
-	bool is_gone, is_refused;   /* so is all that follows; refused: for now */
-	bool is_untried;	    /* refused, which says nothing of it */
+	struct interp_codes
+		*codes; /* NULL: the runtime makes no machine code, or nothing was read yet */
+	size_t n_read;	/* objects */
+	bool is_gone, is_refused; /* so is all that follows; refused: for now */
+	bool is_untried;	  /* refused, which says nothing of it */
 };
 
 static void begin(struct interp_names *n, struct reading *r, const struct proc_code_process *p)
@@ -93,10 +94,6 @@ static void begin(struct interp_names *n, struct reading *r, const struct proc_c
 	r->runtime = interp_runtime_of(p->runtime.kind);
 	interp_window_init(&r->window, n->o.keeper, p->pid, p->start_ns, p->runtime.bias);
 	interp_window_limit(&r->window, n->o.clock, clock_monotonic_ns(n->o.clock) + PROCESS_NS);
-	r->window.memory.scripts = &r->scripts;
-	if (r->runtime && r->runtime->machine)
-		r->codes = interp_codes_begin(&n->codes, p->pid, p->start_ns, r->runtime->machine,
-			&r->window.memory, &r->record);
 }
 
 static void end(struct interp_names *n, struct reading *r)
@@ -106,7 +103,19 @@ static void end(struct interp_names *n, struct reading *r)
 	n->second_asked += r->window.asked_bytes;
 	n->stats.copied_bytes += r->window.bytes;
 	interp_window_done(&r->window);
-	v8_scripts_done(&r->scripts);
+	if (r->codes && r->process->exited)
+		interp_codes_drop(r->codes);
+	interp_codes_trim(&n->codes, n->codes.clock - (r->codes != NULL));
+}
+
+/* Before the first object is read: a process for which there is no time takes nobody's place. */
+static void begin_codes(struct interp_names *n, struct reading *r)
+{
+	if (r->codes || !r->runtime->machine)
+		return;
+	r->codes = interp_codes_begin(&n->codes, r->process->pid, r->process->start_ns,
+		r->runtime->machine, &r->window.memory, &r->record);
+	r->window.memory.scripts = &r->codes->scripts;
 }
 
 /* What was read of an object. */
@@ -117,6 +126,12 @@ struct named {
 	uint64_t n_elided;
 	char elided[40]; /* the name of the frame that stands for them */
 };
+
+/* What changes while it is read may look like anything. */
+static bool is_torn(int error)
+{
+	return error == -EAGAIN || error == -EBADMSG || error == -EFAULT;
+}
 
 static int read_function(
 	struct reading *r, uint64_t object, uint64_t context, struct interp_code *ret)
@@ -143,37 +158,58 @@ static void elide(struct named *c, size_t n)
 		(struct interp_frame) {.name = c->elided, .raw = c->elided, .file = ""};
 }
 
-/*
- * Frames of machine code. Where it is another function's by now, or the frame was not built yet, the function that the frame ran is known
- * all the same, and its callers are other frames of the stack.
- */
-static int read_machine(struct reading *r, const struct proc_code_address *a, struct named *ret)
+static int read_frames(
+	struct reading *r, const struct proc_code_address *a, uint64_t check, struct named *ret)
 {
 	bool is_return = !(a->flags & ABI_CODE_EXACT);
 	int e = -EAGAIN;
 	size_t n = 0;
 
-	if (!r->codes)
-		return -ENOTSUP;
-	for (int i = 0; e == -EAGAIN && i < MAX_CHANGES; i++) {
+	for (int i = 0; is_torn(e) && i < MAX_CHANGES; i++) {
 		interp_window_forget(&r->window);
 		e = interp_codes_frames(
-			r->codes, a->addr - !is_return, is_return, a->check, ret->frames, &n);
+			r->codes, a->addr - !is_return, is_return, check, ret->frames, &n);
 	}
 	if (e == 0)
 		elide(ret, n);
-	if ((e != -EAGAIN && e != -ENOENT && e != -EFBIG) || !a->check ||
-		!r->codes->reader->check_is_object)
-		return e;
-	e = read_function(r, a->check, 0, &ret->code);
+	return e;
+}
+
+/* The function that the frame says it runs, if it is still the one that the kernel half saw: outside of the frames that are known. */
+static int add_function(struct reading *r, const struct proc_code_address *a, struct named *ret)
+{
+	int e = read_function(r, a->check, 0, &ret->code);
+
+	if (e == 0 && a->context && ret->code.kernel_check != a->context)
+		e = -ENOENT;
 	if (e < 0)
 		return e;
-	ret->frames[0] = (struct interp_frame) {.name = ret->code.name,
+	ret->n_frames = MIN(ret->n_frames, (size_t)INTERP_MAX_MACHINE_FRAMES - 1);
+	ret->frames[ret->n_frames++] = (struct interp_frame) {.name = ret->code.name,
 		.raw = ret->code.raw ? ret->code.raw : ret->code.name,
 		.file = ret->code.file,
 		.first_line = ret->code.first_line};
-	ret->n_frames = 1;
 	return 0;
+}
+
+/*
+ * Frames of machine code. Where it is another function's by now, the function that the frame ran is known all the same, and its callers are
+ * other frames of the stack. At a leaf the code may be of a function whose own frame is not built yet, or gone: then the frame is its
+ * caller's.
+ */
+static int read_machine(struct reading *r, const struct proc_code_address *a, struct named *ret)
+{
+	int e;
+
+	if (!r->codes)
+		return -ENOTSUP;
+	e = read_frames(r, a, a->check, ret);
+	if (!a->check || !r->codes->reader->check_is_object ||
+		(!is_torn(e) && e != -ENOENT && e != -EFBIG))
+		return e;
+	if (e == -EAGAIN && a->flags & ABI_CODE_EXACT && read_frames(r, a, 0, ret) < 0)
+		ret->n_frames = 0;
+	return add_function(r, a, ret);
 }
 
 static void named_done(struct named *c)
@@ -192,6 +228,14 @@ static int read_object(
 		return -ENOENT;
 	}
 	return e;
+}
+
+static int read_any(struct interp_names *n, struct reading *r, const struct proc_code_address *a,
+	struct named *ret)
+{
+	begin_codes(n, r);
+	return a->flags & ABI_CODE_MACHINE ? read_machine(r, a, ret)
+					   : read_object(r, a, &ret->code);
 }
 
 /* What a failed reading says, for one object and for all others of its process. */
@@ -257,8 +301,7 @@ static bool name_object(struct interp_names *n, struct reading *r, const struct 
 	else if (!r->runtime) /* its row has not been published yet */
 		what = PROC_OBJECT_UNTRIED;
 	else if (!r->is_refused)
-		result = result_of(r, a->flags & ABI_CODE_MACHINE ? read_machine(r, a, &c)
-								  : read_object(r, a, &c.code));
+		result = result_of(r, read_any(n, r, a, &c));
 	if (result == INTERP_NAME_OK)
 		what = PROC_OBJECT_NAMED;
 	else if (r->is_refused)
@@ -297,31 +340,64 @@ static void publish(struct interp_names *n)
 	lock_release(&n->published_lock);
 }
 
+/* The index behind the objects of one process in a batch. */
+static size_t end_of(const struct proc_code_batch *b, size_t i)
+{
+	uint32_t process = b->addresses[i].process;
+
+	while (i < b->n_addresses && b->addresses[i].process == process)
+		i++;
+	return i;
+}
+
+/* The first object of the process whose turn it is: one after the other begins a second. */
+static size_t first_of_turn(const struct interp_names *n, const struct proc_code_batch *b)
+{
+	size_t turn = b->n_processes ? n->turn % b->n_processes : 0, i = 0;
+
+	while (turn-- && i < b->n_addresses)
+		i = end_of(b, i);
+	return i < b->n_addresses ? i : 0;
+}
+
+/* Objects of one process, those in [i, end_i): how many were looked at. */
+static size_t name_process(struct interp_names *n, const struct proc_code_batch *b, size_t i,
+	size_t end_i, size_t *settled, bool *is_late)
+{
+	size_t first = i;
+	struct reading r;
+
+	begin(n, &r, &b->processes[b->addresses[i].process]);
+	for (; i < end_i && !is_busy(n, &r); i++)
+		*settled += !name_object(n, &r, b, &b->addresses[i]);
+	end(n, &r);
+	*is_late |= r.window.is_over;
+	return i - first;
+}
+
 /* True when there may be more to do at once. */
 static bool name_batch(struct interp_names *n)
 {
 	struct proc_code_batch b;
-	struct reading r;
-	size_t settled = 0, i = 0;
-	bool is_full, is_late = false;
+	size_t settled = 0, done = 0, i;
+	bool is_late = false, is_full;
 
 	lock_take(n->o.procs_lock);
 	proc_code_take(n->o.procs, PROC_CODE_OBJECTS, BATCH_OBJECTS, &b);
 	lock_release(n->o.procs_lock);
-	is_full = b.n_addresses == BATCH_OBJECTS;
-	while (i < b.n_addresses) {
-		uint32_t process = b.addresses[i].process;
+	i = first_of_turn(n, &b);
+	while (done < b.n_addresses) {
+		size_t end_i = end_of(&b, i),
+		       looked = name_process(n, &b, i, end_i, &settled, &is_late);
 
-		begin(n, &r, &b.processes[process]);
-		for (; i < b.n_addresses && b.addresses[i].process == process && !is_busy(n, &r);
-			i++)
-			settled += !name_object(n, &r, &b, &b.addresses[i]);
-		end(n, &r);
-		is_late |= r.window.is_over;
-		if (i < b.n_addresses && b.addresses[i].process == process)
+		done += looked;
+		if (i + looked < end_i) {
+			n->turn++;
 			break;
+		}
+		i = end_i < b.n_addresses ? end_i : 0;
 	}
-	is_full &= i == b.n_addresses && settled && !is_late;
+	is_full = b.n_addresses == BATCH_OBJECTS && done == b.n_addresses && settled && !is_late;
 	proc_code_batch_done(&b);
 	return is_full;
 }
