@@ -262,14 +262,14 @@ class SampledPrograms(unittest.TestCase):
 class WithExporter(unittest.TestCase):
     """Tests that share an exporter (`daemon`) with a cache of symbol files of its own below the directory `top`."""
 
-    mode = 0o755  # of `top`
+    mode, flags = 0o755, ()  # of `top`; of the exporter, more than it has anyway
 
     @classmethod
     def setUpClass(cls):
         cls.top = tempfile.mkdtemp(prefix='sonde-test.')
         cls.cache = f'{cls.top}/symbols'
         os.chmod(cls.top, cls.mode)
-        cls.daemon = exporter(f'--symbols.cache-path={cls.cache}', '--symbols.max-cpu=1', '--profile.max-overhead=0')
+        cls.daemon = exporter(f'--symbols.cache-path={cls.cache}', '--symbols.max-cpu=1', '--profile.max-overhead=0', *cls.flags)
 
     @classmethod
     def tearDownClass(cls):

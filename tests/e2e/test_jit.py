@@ -104,8 +104,7 @@ def need(program):
     return unittest.skipUnless(shutil.which(program), f'no {program}')
 
 
-@e2e.needs_kernel
-class Jit(e2e.WithExporter):
+class Programs(e2e.WithExporter):
     mode = 0o777  # programs of other users write there
 
     def write(self, name, text, mode='w'):
@@ -160,6 +159,13 @@ class Jit(e2e.WithExporter):
         self.assertGreaterEqual(self.jit_share(p), share, sorted(names, key=lambda n: -names[n])[:20])
         return p
 
+
+@e2e.needs_kernel
+class Node(Programs):
+    """What node writes for profilers, where its frames are not walked anyway."""
+
+    flags = ('--interp=none',)
+
     @need('node')
     def test_node_perf_map(self):
         js = self.write('burn.js', BURN_JS)
@@ -167,6 +173,22 @@ class Jit(e2e.WithExporter):
             self.addCleanup(lambda: os.path.exists(f'/tmp/perf-{w.pid}.map') and os.unlink(f'/tmp/perf-{w.pid}.map'))
             self.check(w.pid, 'shopTill')
 
+    @need('node')
+    def test_node_jitdump(self):
+        # V8 writes its dump in blocks of 2 MB: the last one when it ends.
+        js = self.write('burn.js', BURN_JS)
+        # A window over its whole life: a longer one on a busy machine, where it starts late and runs little.
+        for seconds in (6, 12, 24, 48):
+            with e2e.Workload('node', '--perf-prof', NOT_INLINED, js, str(seconds / 2), cwd=self.top) as w:
+                p = self.profile(w.pid, seconds)
+            if any('shopTill' in f for f in p.functions()) and sum(n for _, n in self.jit_leaves(p)) > LEAST_SAMPLES:
+                break
+        self.assertTrue(any('shopTill' in f for f in p.functions()), sorted(p.functions()))
+        self.assertGreaterEqual(self.jit_share(p), 0.95)
+
+
+@e2e.needs_kernel
+class Jit(Programs):
     def jcmd(self, pid):
         subprocess.run(['jcmd', str(pid), 'Compiler.perfmap'], capture_output=True, check=False)
 
@@ -240,19 +262,6 @@ class Jit(e2e.WithExporter):
             e2e.wait_for('beam', lambda: os.path.exists(f'/tmp/perf-{w.pid}.map'))
             self.addCleanup(lambda: [os.unlink(f'/tmp/{n}') for n in (f'perf-{w.pid}.map', f'jit-{w.pid}.dump') if os.path.exists(f'/tmp/{n}')])
             self.check(w.pid, 'till:ring/2')
-
-    @need('node')
-    def test_node_jitdump(self):
-        # V8 writes its dump in blocks of 2 MB: the last one when it ends.
-        js = self.write('burn.js', BURN_JS)
-        # A window over its whole life: a longer one on a busy machine, where it starts late and runs little.
-        for seconds in (6, 12, 24, 48):
-            with e2e.Workload('node', '--perf-prof', NOT_INLINED, js, str(seconds / 2), cwd=self.top) as w:
-                p = self.profile(w.pid, seconds)
-            if any('shopTill' in f for f in p.functions()) and sum(n for _, n in self.jit_leaves(p)) > LEAST_SAMPLES:
-                break
-        self.assertTrue(any('shopTill' in f for f in p.functions()), sorted(p.functions()))
-        self.assertGreaterEqual(self.jit_share(p), 0.95)
 
     # --- recorded files, and files of strangers: a program with code at a known place ---
 
