@@ -379,8 +379,10 @@ uint64_t proc_machine_word(
 		at.flags |= ABI_CODE_EXACT;
 		id = find_sampled(t, &at, time_ns);
 	}
-	/* What the runtime does not describe may be of another one, or have a name from somewhere else. */
-	if (!id || t->addresses[id].object->is_refused)
+	if (!id)
+		return 0;
+	/* Where no function was seen, and none is there, the code may be another runtime's, or have a name from somewhere else. */
+	if (t->addresses[id].object->is_refused && !t->addresses[id].object->check)
 		return 0;
 	p->has_objects = true;
 	return word_of(t, id, ABI_INTERP_BEYOND);

@@ -107,6 +107,9 @@ SHARES = {
     'go': (0.995, 0.9), 'rustc': (0.995, 0), 'rust': (0.995, 0.9), 'node': (0.95, 0), 'java-fp': (0.95, 0), 'erlang': (0.95, 0), 'erlang-chat': (0.95, 0),
     'java': (None, 0), 'haskell': (None, 0), 'erlang-nofp': (None, 0), 'php-jit': (0, 0),
 }
+# Of a program that does nothing but enter a tiny block for each element, some samples lie between Ruby's step into it and the native one: the two
+# chains disagree, which the stack says. What test_unwind_ruby.py runs has few of them.
+MISMATCHES = {'ruby': 0.05}
 LEAST_SAMPLES = 60
 SHORT_LIVED = ('cc1', 'clang', 'rustc')
 # Not su: it puts its command into a session of its own, which would outlive the test.
@@ -273,7 +276,7 @@ class Runtimes(e2e.SampledPrograms):
                 guessed = {k: v for k, v in cut.items() if k != 'no_table'}
                 if sum(guessed.values()) > 0.02 * total:
                     failures.append(f'{name}: cut for other reasons than no_table: {guessed} {examples[:2]}')
-            elif total * (1 - whole) > most_cut(total, least_whole) + allowed:
+            elif total * (1 - whole) > most_cut(total, least_whole) + allowed + min(cut.get('interp_mismatch', 0), MISMATCHES.get(name, 0) * total):
                 failures.append(f'{name}: {100 * whole:.2f} % whole of {total} {cut} {examples[:3]}')
             if named < least_named:
                 failures.append(f'{name}: {100 * named:.2f} % named')
