@@ -14,6 +14,14 @@ static inline void ruby_layout(const struct ruby *p, struct interp_layout *l)
 	assert_true(interp_layout_of(&p->r, l));
 }
 
+/* A process whose first thread has ended has no mappings to be read any more, though others of its threads may still run. */
+static inline bool ruby_is_mapped(const struct ruby *p)
+{
+	static struct walk w;
+
+	return unwind_locate(&w, p->r.addresses[RUBY_EXEC] + p->m.bias) == UNWIND_IN_FILE;
+}
+
 static inline void ruby_row(struct ruby *p, struct interp_process *row)
 {
 	const struct runtime_state *s = &p->r.states[0];

@@ -402,9 +402,13 @@ static void check_thread(struct ruby *p, struct unwind_tables *t, pid_t tid, str
 		assert_true(ruby_walk(p, ec, &s));
 		check_order(p, &s, n);
 		check_native(p, t, &regs, &s, n);
-		n->n_whole +=
-			!check_mixed(&s, mixed, ruby_walk_mixed(p, &regs, mixed, &cut)) && !cut;
-		n->n++;
+		/* Ruby ends by itself now and then: "[BUG] pthread_mutex_lock" amid ractors. */
+		if (ruby_is_mapped(p)) {
+			n->n_whole +=
+				!check_mixed(&s, mixed, ruby_walk_mixed(p, &regs, mixed, &cut)) &&
+				!cut;
+			n->n++;
+		}
 	} else {
 		n->n_idle++;
 	}
@@ -459,7 +463,8 @@ static void check_busy(const char *program, bool with_jit, const char *kind, uns
 		n.n_near, n.n_other, n.n_cut, n.n_idle, n.n_whole);
 	assert_true(n.n >= n_stops / 10 || (has_ended && strcmp(kind, "ractors") == 0));
 	assert_int_equal(n.n_jit != 0, with_jit);
-	assert_int_equal(with_jit ? 0 : n.n_other, 0);
+	/* While a fiber is switched to, one chain is the other's already. */
+	assert_true(with_jit || n.n_other * 100 <= n.n);
 	assert_true(n.n_equal * 100 >= n.n * 85);
 	if (!with_jit)
 		assert_int_equal(n.n_whole, n.n_equal);
