@@ -76,28 +76,29 @@ static __always_inline bool code_find_ring(struct code_telling *t)
 static __always_inline long code_tell(struct code_telling *t, __u64 check)
 {
 	const struct abi_record *r = record_of(t->s);
-	struct abi_code code = {.type = ABI_RECORD_CODE,
-		.event = r->event,
-		.flags = t->flags,
-		.cpu = r->cpu,
-		.time_ns = r->time_ns,
-		.start_ns = r->start_ns,
-		.pid = r->pid,
-		.exec_id = r->exec_id,
-		.object = t->object,
-		.check = check,
-		.context = t->context};
+	struct abi_code *code = &t->s->code;
 
+	code->type = ABI_RECORD_CODE;
+	code->event = r->event;
+	code->flags = t->flags;
+	code->cpu = r->cpu;
+	code->time_ns = r->time_ns;
+	code->start_ns = r->start_ns;
+	code->pid = r->pid;
+	code->exec_id = r->exec_id;
+	code->object = t->object;
+	code->check = check;
+	code->context = t->context;
 	/* A method in C has its class itself. */
 	if (t->s->interp.layout.has_context && ABI_INTERP_POSITION(t->word) != ABI_INTERP_BEYOND) {
 		interp_ruby_look(&t->s->interp);
 		bpf_loop(INTERP_RUBY_MAX_LOOKS + 1, context_turn, t, 0);
 		if (interp_ruby_looked_all(&t->s->interp))
 			return -1;
-		code.context = t->context;
+		code->context = t->context;
 	}
 
-	return bpf_ringbuf_output(t->ring, &code, sizeof(code), BPF_RB_NO_WAKEUP);
+	return bpf_ringbuf_output(t->ring, code, sizeof(*code), BPF_RB_NO_WAKEUP);
 }
 
 /* The name of what is new is read from the process, which may not live long: user space is woken. What is told again has time. */

@@ -29,6 +29,7 @@ struct scratch {
 	__u32 flags;	/* enum process_flags */
 	__u32 is_first; /* sample of an image: user space wants to hear of it now */
 	struct perf_event_regs regs;
+	struct abi_code code; /* being told: no room for it on the stack */
 	__u64 record[sizeof(struct abi_record) /
 		     sizeof(__u64)]; /* struct abi_record, its frames follow */
 	__u64 words[ABI_MAX_WORDS + 1];
