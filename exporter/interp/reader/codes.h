@@ -15,7 +15,7 @@ enum {
 	INTERP_CODES_ALL_BYTES = 16 << 20, /* and bytes of all of them */
 };
 
-/* Of one process. What is NULL is set for a round. */
+/* Of one process. */
 struct interp_codes {
 	uint32_t pid;
 	uint64_t start_ns;

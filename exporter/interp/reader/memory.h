@@ -2,7 +2,7 @@
  *
  * A process's memory for readers of its runtime, through the keeper. A request brings a block, which serves other readings of the same
  * object, since names and tables lie in many small pieces. What is read a second time, as a check, is read from the process again: not
- * before all that was read for the first time.
+ * before all that was read for the first time, as long as its block is kept.
  */
 #pragma once
 #include "exporter/interp/interp.h"

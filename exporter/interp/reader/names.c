@@ -175,6 +175,15 @@ static int read_frames(
 	return e;
 }
 
+/* Is the outermost frame that is known this function's? Then it was one and the same, which moved while it was read. */
+static bool is_outermost(const struct named *c)
+{
+	const struct interp_frame *f = c->n_frames ? &c->frames[c->n_frames - 1] : NULL;
+
+	return f && f->first_line == c->code.first_line && strcmp(f->name, c->code.name) == 0 &&
+	       strcmp(f->file, c->code.file) == 0;
+}
+
 /* The function that the frame says it runs, if it is still the one that the kernel half saw: outside of the frames that are known. */
 static int add_function(struct reading *r, const struct proc_code_address *a, struct named *ret)
 {
@@ -184,7 +193,14 @@ static int add_function(struct reading *r, const struct proc_code_address *a, st
 		e = -ENOENT;
 	if (e < 0)
 		return e;
-	ret->n_frames = MIN(ret->n_frames, (size_t)INTERP_MAX_MACHINE_FRAMES - 1);
+	if (is_outermost(ret)) {
+		interp_code_done(&ret->code);
+		return 0;
+	}
+	if (ret->n_frames == INTERP_MAX_MACHINE_FRAMES) {
+		ret->n_frames--;
+		ret->n_elided++;
+	}
 	ret->frames[ret->n_frames++] = (struct interp_frame) {.name = ret->code.name,
 		.raw = ret->code.raw ? ret->code.raw : ret->code.name,
 		.file = ret->code.file,
