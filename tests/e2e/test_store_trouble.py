@@ -77,7 +77,7 @@ def size_of(path):
 
 
 class StoreTrouble(unittest.TestCase):
-    def check_windows(self, data, node):
+    def check_windows(self, data, node, least=3):
         """Every stored window has what was delivered, they follow each other, and nothing acknowledged is missing. Returns them."""
         verified = sonde('tsdb', 'verify', data)
         self.assertEqual(verified.returncode, 0, verified.stderr)
@@ -89,7 +89,7 @@ class StoreTrouble(unittest.TestCase):
             elif cpu and (m := re.match(r'\s+time=(\d+) duration=(\d+) .* totals (\d+)', line)) and int(m[2]):
                 windows.append((int(m[1]), int(m[2]), int(m[3])))
         windows.sort()
-        self.assertGreater(len(windows), 2, dump.stdout[:3000])
+        self.assertGreaterEqual(len(windows), least, dump.stdout[:3000])
         for end, duration, total in windows:
             self.assertEqual(total, duration // 10**9 * ROWS, f'window that ends at {end}')
         for a, b in zip(windows, windows[1:]):
@@ -128,7 +128,8 @@ class StoreTrouble(unittest.TestCase):
         finally:
             s.kill()
         self.assertIn('may leave no room for blocks', s.output())  # so small a limit is warned of
-        self.check_windows(data, node)
+        # While the log has two segments, blocks have no room: a deletion in that moment leaves the newest one.
+        self.check_windows(data, node, least=1)
         parts = json.loads(sonde('tsdb', 'list', '--format', 'json', data).stdout)
         self.assertTrue(any(p['kind'] == 'block' for p in parts))
         self.assertLess(size_of(f'{data}/blocks'), 8 << 20)
