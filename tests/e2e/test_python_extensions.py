@@ -6,7 +6,7 @@ import sys
 import unittest
 
 import sonde_e2e as e2e
-from test_unwind_python import is_language, short
+from test_unwind_python import Pythons, short
 
 PROGRAM = f'{e2e.TOP}/tests/data/python/extensions.py'
 CYTHON = '''
@@ -24,7 +24,7 @@ def pip_python():
 
 
 @e2e.needs_kernel
-class Extensions(e2e.SampledPrograms):
+class Extensions(Pythons):
     @classmethod
     def build(cls):
         cls.python = pip_python()
@@ -56,18 +56,14 @@ class Extensions(e2e.SampledPrograms):
         cls.window.wait_for('samples of each', lambda samples: all(
             sum(v[0] for _, v, labels in samples if labels['pid'] == str(load.pid)) > 300 for load in cls.loads.values()))
 
-    def stacks(self, name):
-        pid = str(self.loads[name].pid)
-        return [(frames, values[0], labels) for frames, (_, values, labels) in zip(self.window.frames, self.window.samples) if labels['pid'] == pid]
-
     def callers(self, name, callers):
         """Each chain of language frames goes by `callers`: {callee: callers}; of `rounds` the root is one. Returns the functions seen, with the files between."""
         between = {}
         n = whole = without = 0
-        for frames, value, labels in self.stacks(name):
+        for frames, (value, *_), labels in self.of(name):
             n += value
             whole += value * (labels['stack'] == 'complete')
-            at = [i for i, f in enumerate(frames) if is_language(f)]
+            at = [i for i, f in enumerate(frames) if self.is_language(f)]
             without += value * (not at)
             for below, above in zip(at, at[1:]):
                 a, b = short(frames[above]), short(frames[below])
