@@ -47,6 +47,7 @@ SPINS = ('plain', 'recursive', 'key', 'reduced', 'numbers', 'generator', 'method
          'element', 'raises', 'exceptions', 'mark_0', 'mark_1', 'mark_2', 'mark_3')
 CALLERS['spin'] = dict.fromkeys(SPINS, 'spin()')
 FROM_LIBRARY = ('worker', 'sleeper', 'gathered')  # of threading and asyncio
+MADE_BY = {'sleeper': 'gathered', 'gathered': 'event_loop'}  # a call makes the coroutine: its frame is there for an instruction or two
 OF_A_MOMENT = ('churned', 'evaluated')  # what these compile lives for microseconds, some of it too briefly to be read
 CHURN = re.compile(r'churn_(\d+)_(\d+)$')
 
@@ -80,7 +81,7 @@ def fault_of(chain):
             if (a, b) not in (('churned', '<module>'), ('<module>', 'spin')):
                 return caller, callee
         elif b in FROM_LIBRARY:
-            if caller.file == STORY:
+            if caller.file == STORY and MADE_BY.get(b) != a:
                 return caller, callee
         elif caller.file != STORY or a not in CALLERS.get(b, {}) or CALLERS[b][a] not in TEXT[caller.line - 1]:
             return caller, callee
