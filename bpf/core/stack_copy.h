@@ -46,11 +46,15 @@ static __always_inline bool stack_copy_is_wanted(const struct scratch *s)
 	return RARE((s->walk.lacks || s->walk.cut == ABI_CUT_BAD_PC) & !s->walk.has_interp);
 }
 
-/* Chance picks, so that no rhythm of a program decides which of its stacks are checked. */
+/*
+ * Chance picks, so that no rhythm of a program decides which of its stacks are checked. Code that a runtime describes itself (bpf/interp/v8.h)
+ * is left out: who walks the copy knows nothing of it.
+ */
 static __always_inline bool stack_copy_is_shadow(struct scratch *s)
 {
-	return RARE(config.shadow) && !(record_of(s)->flags & ABI_FLAG_COMPAT32) &&
-	       regs_pc(&s->regs) && bpf_get_prandom_u32() % config.shadow == 0;
+	return RARE(config.shadow) && s->walk.has_interp != WALK_HAS_FRAMES &&
+	       !(record_of(s)->flags & ABI_FLAG_COMPAT32) && regs_pc(&s->regs) &&
+	       bpf_get_prandom_u32() % config.shadow == 0;
 }
 
 static __always_inline bool stack_copy_is_allowed(struct scratch *s)
