@@ -12,6 +12,7 @@ const char *runtime_name(uint32_t kind)
 		[RUNTIME_PYTHON] = "python",
 		[RUNTIME_RUBY] = "ruby",
 		[RUNTIME_V8] = "v8",
+		[RUNTIME_HOTSPOT] = "hotspot",
 	};
 
 	return kind < N_RUNTIMES ? names[kind] : "";
@@ -19,7 +20,11 @@ const char *runtime_name(uint32_t kind)
 
 const char *runtime_language(uint32_t kind)
 {
-	return kind == RUNTIME_V8 ? "javascript" : runtime_name(kind);
+	switch (kind) {
+	case RUNTIME_V8: return "javascript";
+	case RUNTIME_HOTSPOT: return "java";
+	default: return runtime_name(kind);
+	}
 }
 
 const char *runtime_refusal_text(uint32_t refusal)

@@ -7,7 +7,14 @@
 #include <stdint.h>
 
 /* The numbers are in symbol files: new ones go to the end. */
-enum runtime_kind { RUNTIME_NONE, RUNTIME_PYTHON, RUNTIME_RUBY, RUNTIME_V8, N_RUNTIMES };
+enum runtime_kind {
+	RUNTIME_NONE,
+	RUNTIME_PYTHON,
+	RUNTIME_RUBY,
+	RUNTIME_V8,
+	RUNTIME_HOTSPOT,
+	N_RUNTIMES
+};
 
 /* Why no frame of it is shown. */
 enum runtime_refusal {
@@ -39,7 +46,7 @@ struct runtime_state {
 };
 
 enum { RUNTIME_N_STATES = 2 };
-enum { RUNTIME_MAX_OFFSETS = 48, RUNTIME_MAX_ADDRESSES = 8 };
+enum { RUNTIME_MAX_OFFSETS = 64, RUNTIME_MAX_ADDRESSES = 8 };
 /* An offset of a field that this version does not have. */
 #define RUNTIME_NO_FIELD UINT16_MAX
 #define RUNTIME_VERSION(major, minor, patch) ((uint32_t)(major) << 16 | (minor) << 8 | (patch))

@@ -3,6 +3,7 @@
  * The table of runtimes that are detected.
  */
 #include "exporter/parser/runtime/runtime.h"
+#include "exporter/parser/runtime/hotspot.h"
 #include "exporter/parser/runtime/python.h"
 #include "exporter/parser/runtime/ruby.h"
 #include "exporter/parser/runtime/v8.h"
@@ -11,6 +12,7 @@ static bool (*const detectors[])(const struct elf_file *f, struct runtime_record
 	python_detect,
 	ruby_detect,
 	v8_detect,
+	hotspot_detect,
 };
 
 bool runtime_read(const struct elf_file *f, struct runtime_record *ret)
