@@ -12,7 +12,7 @@
 #include <linux/types.h> /* the kernel half has them from bpf/core/types.h */
 #endif
 
-#define ABI_VERSION 7
+#define ABI_VERSION 8
 
 #if defined(__TARGET_ARCH_arm64) || (!defined(__bpf__) && defined(__aarch64__))
 #define ABI_ARM64 1
@@ -225,12 +225,16 @@ struct abi_code {
 	__u64 start_ns; /* as in the sample's record */
 	__u32 pid, exec_id;
 	__u64 object; /* address >> ABI_INTERP_ADDRESS_SHIFT; ABI_CODE_MACHINE: see there */
-	__u64 check; /* of the object's memory, by its runtime (bpf/interp/rows.h); ABI_CODE_MACHINE: the function that the frame says it runs, 0: it says none */
-	__u64 context; /* what it ran for in that sample, where its name alone does not say; 0: not known. Ruby: a word that leads to the method. ABI_CODE_MACHINE: the check of that function */
+	__u64 check; /* of the object's memory, by its runtime (bpf/interp/rows.h); ABI_CODE_MACHINE: the function that the frame says it runs (V8), 0: it says none; what tells the code from other code there (HotSpot) */
+	__u64 context; /* what it ran for in that sample, where its name alone does not say; 0: not known. Ruby: a word that leads to the method. ABI_CODE_MACHINE: the check of that function (V8) */
 };
 
-/* Where the languages that are walked have their frames: in chains of their own (CPython, Ruby), or as native frames (V8). */
-enum abi_interp_walks { ABI_INTERP_RUNS = 1 << 0, ABI_INTERP_FRAMES = 1 << 1 };
+/* Where the languages that are walked have their frames: in chains of their own (CPython, Ruby), or as native frames, which say whose they are (V8), or whose code does (HotSpot). */
+enum abi_interp_walks {
+	ABI_INTERP_RUNS = 1 << 0,
+	ABI_INTERP_FRAMES = 1 << 1,
+	ABI_INTERP_CODE = 1 << 2
+};
 
 /* Written by user space before load (.rodata). */
 struct abi_config {

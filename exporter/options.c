@@ -179,10 +179,10 @@ static const struct option_spec specs[] = {
 			"higher cost."},
 
 	{"interp", OPTION_STRING, AT(interp), .value = "NAME,NAME|none",
-		.fallback = "python,ruby,v8",
+		.fallback = "python,ruby,v8,hotspot",
 		.help = "Language runtimes whose own frames stand in stacks: functions, files and "
 			"lines of the language in place of those of its interpreter. Known ones: "
-			"python, ruby, v8. none: native frames only."},
+			"python, ruby, v8, hotspot. none: native frames only."},
 
 	OPTION_HEADING("System"),
 	{"path.procfs", OPTION_STRING, AT(procfs), .value = "DIR", .fallback = "/proc",

@@ -384,6 +384,9 @@ static void build_interp(struct exporter_pipeline *p)
 			.keeper = p->keeper,
 			.clock = p->clock,
 			.layouts = p->kernel_memory[KEEPER_INTERP_LAYOUTS],
+			.hotspots = p->interp & 1U << RUNTIME_HOTSPOT
+					    ? p->kernel_memory[KEEPER_INTERP_HOTSPOTS]
+					    : NULL,
 		});
 }
 

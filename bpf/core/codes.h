@@ -110,8 +110,8 @@ static __always_inline void code_is_told(struct scratch *s, bool is_new)
 }
 
 /*
- * The machine code of the frame that the walk is at (V8), whose function is the check, and that one's check the context. It is told at once,
- * since its word does not say whose it is. Verified once, by itself.
+ * The machine code of the frame that the walk is at. What in->function has is the check; where that is a function (V8), its own check is the
+ * context. It is told at once, since its word does not say whose it is. Verified once, by itself.
  */
 UNWIND_ALONE int code_tell_machine(struct scratch *s)
 {
@@ -138,8 +138,9 @@ UNWIND_ALONE int code_tell_machine(struct scratch *s)
 	if (USUAL(!is_new && now.told_ns - seen->told_ns < ABI_CODE_AGAIN_NS))
 		return 0;
 	/* A later reader learns by it whether that function is still there. */
-	if (in->function && !interp_check(&s->walk, in,
-				    ABI_INTERP(in->function >> ABI_INTERP_ADDRESS_SHIFT, 0)))
+	if (in->layout.kind == INTERP_V8 && in->function &&
+		!interp_check(
+			&s->walk, in, ABI_INTERP(in->function >> ABI_INTERP_ADDRESS_SHIFT, 0)))
 		t.context = in->check;
 	if (in->n_told >= CODE_MAX_TOLD || !code_find_ring(&t) || !t.has_room ||
 		code_tell(&t, now.check)) {
@@ -199,7 +200,7 @@ UNWIND_ALONE int codes_tell(struct scratch *s)
 
 	if (!s)
 		return 0;
-	/* Of a process of V8's many threads run none of it: such a stack is a native one, which may be copied. */
+	/* Of a process of V8's or HotSpot's many threads run none of it: such a stack is a native one, which may be copied. */
 	if (s->walk.has_interp == WALK_HAS_FRAMES && !s->interp.is_met) {
 		s->walk.has_interp = WALK_HAS_NONE;
 		return 0;

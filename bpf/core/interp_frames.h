@@ -42,7 +42,18 @@ static long look_callback(__u32 i, struct walking *k)
 }
 
 /* Verified once, by itself. */
-UNWIND_ALONE int interp_own_frame(struct scratch *s, __u32 place)
+UNWIND_ALONE int interp_hotspot_frame(struct scratch *s, __u32 place)
+{
+	if (!s || !interp_hotspot(&s->walk, &s->interp, place))
+		return 0;
+	if (s->interp.machine)
+		code_tell_machine(s);
+	interp_hotspot_step(&s->walk, &s->interp);
+	return 1;
+}
+
+/* Verified once, by itself. */
+UNWIND_ALONE int interp_v8_own_frame(struct scratch *s, __u32 place)
 {
 	struct walking walking = {.s = s};
 	int found;
@@ -64,8 +75,12 @@ static __always_inline int unwind_own_step(struct walk *w, enum unwind_place pla
 {
 	struct scratch *s = (void *)w - __builtin_offsetof(struct scratch, walk);
 
-	return config.interp & ABI_INTERP_FRAMES && !UNWIND_ARM64 &&
-	       RARE(w->has_interp == WALK_HAS_FRAMES) && interp_own_frame(s, place);
+	if (UNWIND_ARM64 || !(config.interp & (ABI_INTERP_FRAMES | ABI_INTERP_CODE)) ||
+		USUAL(w->has_interp != WALK_HAS_FRAMES))
+		return 0;
+	if (config.interp & ABI_INTERP_CODE && s->interp.layout.kind == INTERP_HOTSPOT)
+		return interp_hotspot_frame(s, place);
+	return config.interp & ABI_INTERP_FRAMES && interp_v8_own_frame(s, place);
 }
 
 /* What is left of the language's frames. Verified once, by itself. */
@@ -79,6 +94,16 @@ UNWIND_ALONE int interp_rest(struct scratch *s)
 	bpf_loop(INTERP_MAX_TURNS, interp_callback, &walking, 0);
 	interp_end(&s->walk, &s->interp);
 	return 0;
+}
+
+static __always_inline bool interp_take_over_hotspot(struct scratch *s)
+{
+	__u32 i = s->interp.process.hotspot;
+	const struct interp_hotspot *hotspot = bpf_map_lookup_elem(&interp_hotspots, &i);
+
+	if (hotspot)
+		s->interp.hotspot = *hotspot;
+	return hotspot;
 }
 
 /* The process has a row: takes over what it says. Verified once, by itself. */
@@ -102,6 +127,9 @@ UNWIND_ALONE int interp_take_over(struct scratch *s)
 	if (!layout)
 		return 0;
 	s->interp.layout = *layout;
+	if (config.interp & ABI_INTERP_CODE && layout->kind == INTERP_HOTSPOT &&
+		!interp_take_over_hotspot(s))
+		return 0;
 	interp_begin(&s->walk, &s->interp);
 	return 0;
 }

@@ -52,9 +52,12 @@ static __always_inline void take_interp(struct sampling *g, __u32 n)
 		sampling_count(g, ABI_COUNT_INTERP_MISMATCHES_PYTHON + runtime, 1);
 	if (RARE(cut == ABI_CUT_INTERP_LOST))
 		sampling_count(g, ABI_COUNT_INTERP_LOST_PYTHON + runtime, 1);
-	/* Such a frame keeps its native word, and the stack is whole. */
-	if (config.interp & ABI_INTERP_FRAMES && RARE(in->is_lost))
-		sampling_count(g, ABI_COUNT_INTERP_LOST_V8, 1);
+	/* Such a frame keeps its native word; of V8 the stack is whole. */
+	if (config.interp & (ABI_INTERP_FRAMES | ABI_INTERP_CODE) && RARE(in->is_lost))
+		sampling_count(g,
+			in->layout.kind == INTERP_HOTSPOT ? ABI_COUNT_INTERP_LOST_HOTSPOT
+							  : ABI_COUNT_INTERP_LOST_V8,
+			1);
 	sampling_count(g, ABI_COUNT_INTERP_CODES, in->n_told);
 	sampling_count(g, ABI_COUNT_INTERP_CODES_LATER, in->n_untold);
 }

@@ -27,6 +27,7 @@ MMAPABLE_ARRAY(unwind_rules, struct unwind_rule);
 MMAPABLE_ARRAY(unwind_binaries, struct unwind_binary);
 MMAPABLE_ARRAY(unwind_cache, struct unwind_answer);
 MMAPABLE_ARRAY(interp_layouts, struct interp_layout);
+MMAPABLE_ARRAY(interp_hotspots, struct interp_hotspot);
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

@@ -29,7 +29,8 @@ _Static_assert((int)INTERP_BYTES >= (int)INTERP_THREAD_BYTES &&
 struct interp {
 	struct interp_process process;
 	struct interp_layout layout;
-	__u64 tp, thread; /* of the thread: pointer, and the runtime's state */
+	struct interp_hotspot hotspot; /* INTERP_HOTSPOT */
+	__u64 tp, thread;	       /* of the thread: pointer, and the runtime's state */
 	__u64 generation; /* of the runtime's code objects, another when one goes; 0: not known */
 	__u64 first;	  /* frame of the chain (INTERP_RUBY); 0: there is none */
 	__u64 last;	  /* address that ends the chain, beside 0 */
@@ -53,12 +54,14 @@ struct interp {
 	__u32 n_told,
 		n_untold; /* code objects that user space was told of (bpf/core/codes.h), or could not be */
 	__u32 cut; /* enum abi_cut: why the language's part is not whole */
-	/* V8: of the frame that the walk is at. */
+	/* Where frames are native ones: of the frame that the walk is at. */
 	__u64 machine; /* address behind the first byte of its instruction; 0: its code is not compiled, or of no function */
-	__u64 function; /* its code object; 0: not known */
-	__u32 is_entry; /* C++ entered JavaScript by it */
-	__u32 is_met;	/* of the walk: it has gone through a frame of V8's */
-	__u32 is_lost;	/* of the walk: an object of V8's could not be read */
+	__u64 function; /* V8: its code object; HotSpot: what tells its code from other code there; 0: not known */
+	__u64 caller_pc, caller_sp; /* HotSpot */
+	__u64 caller_fp_at; /* likewise; where its frame pointer is saved; 0: it is still in the register */
+	__u32 is_entry; /* C++ entered the language by it */
+	__u32 is_met;	/* of the walk: it has gone through a frame of the runtime's */
+	__u32 is_lost;	/* of the walk: an object of the runtime's could not be read */
 	__u64 bytes[INTERP_BYTES / sizeof(__u64)];
 	__u64 buffer[INTERP_BUFFER];
 };

@@ -15,11 +15,11 @@
  *		;
  *	interp_end(w, in);
  *
- * Frames that are native ones (WALK_HAS_FRAMES, bpf/interp/v8.h) need none of that.
- * A stack is whole when the native frames reached their root, the chain its end, and each mark lay in a native frame on the way. What is
- * left over else goes to the root's end, and the stack ends with a reason.
+ * Frames that are native ones (WALK_HAS_FRAMES, bpf/interp/v8.h and hotspot.h) need none of that.
+ * A stack is whole when both chains reached their ends, and each mark lay in a native frame on the way. What is left goes to the root's end.
  */
 #pragma once
+#include "bpf/interp/hotspot.h"
 #include "bpf/interp/python.h"
 #include "bpf/interp/ruby.h"
 #include "bpf/interp/v8.h"
@@ -113,7 +113,7 @@ UNWIND_ALONE int interp_begin(struct walk *w, struct interp *in)
 	in->low = in->high = w->regs[UNWIND_SP];
 	in->n_told = in->n_untold = in->is_lost = in->is_met = 0;
 	in->state = INTERP_AHEAD;
-	w->has_interp = in->layout.kind == INTERP_V8 ? WALK_HAS_FRAMES : WALK_HAS_RUNS;
+	w->has_interp = in->layout.kind >= INTERP_V8 ? WALK_HAS_FRAMES : WALK_HAS_RUNS;
 	if (w->has_interp == WALK_HAS_FRAMES)
 		return 0;
 	r = interp_state(w, in);

@@ -20,7 +20,9 @@ enum interp_kind {
 	INTERP_PYTHON_CFRAMES, /* 3.10, 3.11: a C structure, chained on its own */
 	INTERP_PYTHON_SHIMS,   /* from 3.12 on: a frame of the language's chain */
 	INTERP_RUBY, /* nothing; a flag in the frame that the interpreter's function was entered for */
-	INTERP_V8, /* a language frame is a native frame, which says whose it is */
+	/* From here on a frame of the language is a native frame. */
+	INTERP_V8,	/* which says whose it is */
+	INTERP_HOTSPOT, /* whose code says that, and where the frame is (struct interp_hotspot) */
 	INTERP_N_KINDS
 };
 
@@ -96,9 +98,42 @@ struct interp_process {
 	__u32 eval_binary;
 	__u64 eval_off;
 	__u32 eval_bytes;
-	__u32 reserved;
+	__u32 hotspot; /* INTERP_HOTSPOT: its struct interp_hotspot */
 };
 _Static_assert(sizeof(struct interp_process) == 64, "a cache line");
+
+enum {
+	INTERP_HOTSPOTS = 1024, /* processes */
+	INTERP_HOTSPOT_HEAPS = 3,
+	INTERP_HOTSPOT_BLOB_BYTES = 256, /* of a blob are read at once */
+};
+
+/*
+ * Where a Java VM has its machine code, and what that code says of itself: a blob for each piece, behind the header of a block in a heap. A
+ * row is written before the row of its process is, and changes only when no process has it. Offsets in bytes, of a blob but for the last.
+ */
+struct interp_hotspot {
+	struct {
+		__u64 low, bytes; /* 0 bytes: there is no such heap */
+		__u64 segments; /* a byte for each segment: how many of them its block begins before it, at least; 255: it is free */
+	} heaps[INTERP_HOTSPOT_HEAPS];
+	__u64 interpreter, interpreter_bytes; /* its code */
+	__u64 entry;			      /* what Java code returns to where C++ called it */
+	__u16 segment_shift, block_bytes;
+	__u16 frame_size,
+		frame_complete; /* s32 in words; from the start of the code to where the frame is there */
+	__u16 frame_complete_bytes; /* 2 or 4 */
+	__u16 code,
+		code_is_offset; /* where the code begins: an s32 from the blob, or its address */
+	__u16 deopt,
+		deopt_is_offset;  /* likewise, what a frame returns to that is to be taken apart */
+	__u16 method, compile_id; /* of compiled code */
+	__u16 frame_pc; /* where a frame's return address lies above sp when `deopt` has its place: an s32 */
+	__u16 position;	 /* of an interpreted frame: below its frame pointer */
+	__u16 bytecodes; /* from the start of a ConstMethod */
+	__u16 size;
+};
+_Static_assert(sizeof(struct interp_hotspot) == 128, "two cache lines");
 
 /* The rows of the heads in the bucket of the same number. */
 struct interp_bucket {

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+struct hotspot_vm;
 struct v8_scripts;
 
 /* A process's memory. */
@@ -22,6 +23,8 @@ struct interp_memory {
 	int (*read)(void *arg, uint64_t addr, void *to, size_t bytes);
 	void *arg;
 	uint64_t bias; /* of the runtime's file in this process: address less ELF virtual address */
+	struct hotspot_vm *
+		hotspot; /* what is kept of a Java VM (exporter/interp/hotspot_vm.h); NULL: nothing */
 	struct v8_scripts *
 		scripts; /* V8's: what is kept between readings (exporter/interp/v8_script.h); NULL: nothing */
 };
@@ -103,6 +106,8 @@ struct interp_runtime {
 		uint64_t object, uint64_t context, struct interp_code *ret);
 	/* The line of a position in it; 0: it has none. */
 	uint32_t (*line)(const struct interp_code *c, uint32_t position);
+	/* For so long what was read of one object serves others, which lie beside it; 0: all of it may change at any time. */
+	int64_t keep_ns;
 	const struct interp_machine_reader
 		*machine; /* NULL: it makes no machine code that the kernel half tells of */
 };

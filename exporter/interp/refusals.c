@@ -20,6 +20,7 @@ const char *interp_refusal_name(uint32_t refusal)
 		[INTERP_REFUSED_LAYOUTS] = "layouts",
 		[INTERP_REFUSED_MEMORY] = "memory",
 		[INTERP_REFUSED_MACHINE] = "machine",
+		[INTERP_REFUSED_PROCESSES] = "processes",
 	};
 
 	return refusal < N_INTERP_REFUSALS && names[refusal] ? names[refusal] : "";
@@ -37,6 +38,7 @@ const char *interp_refusal_text(uint32_t refusal)
 		return "more versions than there is room for have run since the exporter began";
 	case INTERP_REFUSED_MEMORY: return "the memory of the process cannot be read";
 	case INTERP_REFUSED_MACHINE: return "its frames are walked on x86-64 only";
+	case INTERP_REFUSED_PROCESSES: return "more Java VMs run at once than there is room for";
 	default: return runtime_refusal_text(refusal);
 	}
 }

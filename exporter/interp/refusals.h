@@ -13,6 +13,7 @@ enum interp_refusal {
 	INTERP_REFUSED_LAYOUTS, /* more versions at once than kernel memory has room for */
 	INTERP_REFUSED_MEMORY,	/* the process's memory cannot be read */
 	INTERP_REFUSED_MACHINE, /* its frames are not walked on such processors */
+	INTERP_REFUSED_PROCESSES, /* more Java VMs at once than kernel memory has room for */
 	N_INTERP_REFUSALS
 };
 

@@ -2,7 +2,7 @@
  *
  * Layouts of CPython's versions, and where the threads of a runtime have their state.
  *
- * V8 needs no state of a thread: its frames are native ones.
+ * V8 and HotSpot need no state of a thread: their frames are native ones. What is read of a Java VM is in hotspot_rows.c.
  *
  * Nothing of CPython is published on the word of a file alone: a thread in the runtime's own list has its id, which is the thread pointer, so
  * that the way to its state can be gone as the kernel half will go it, and must lead to that thread. Ruby's threads from 3.0 on do
@@ -119,14 +119,15 @@ bool interp_layout_of(const struct runtime_record *r, struct interp_layout *ret)
 
 uint32_t interp_walks(uint32_t kinds)
 {
-	const uint32_t v8 = 1U << RUNTIME_V8;
+	const uint32_t v8 = 1U << RUNTIME_V8, hotspot = 1U << RUNTIME_HOTSPOT;
 
-	return (kinds & v8 ? ABI_INTERP_FRAMES : 0) | (kinds & ~v8 ? ABI_INTERP_RUNS : 0);
+	return (kinds & v8 ? ABI_INTERP_FRAMES : 0) | (kinds & hotspot ? ABI_INTERP_CODE : 0) |
+	       (kinds & ~(v8 | hotspot) ? ABI_INTERP_RUNS : 0);
 }
 
 bool interp_is_walked_here(uint32_t kind)
 {
-	return kind != RUNTIME_V8 || !ABI_ARM64;
+	return (kind != RUNTIME_V8 && kind != RUNTIME_HOTSPOT) || !ABI_ARM64;
 }
 
 bool interp_needs_eval(const struct interp_layout *l)

@@ -126,6 +126,7 @@ enum keeper_map {
 	KEEPER_CACHE,		 /* u64 */
 	KEEPER_FILES,		 /* struct file_bucket (bpf/unwind/files.h) */
 	KEEPER_INTERP_LAYOUTS,	 /* struct interp_layout (bpf/interp/rows.h) */
+	KEEPER_INTERP_HOTSPOTS,	 /* struct interp_hotspot */
 	KEEPER_INTERP_PROCESSES, /* struct interp_bucket, as many as KEEPER_HEADS */
 	KEEPER_N_MAPS,
 };

@@ -172,6 +172,7 @@ static int size_maps(
 		{"unwind_cache", UNWIND_CACHE_ANSWERS},
 		{"known_files", N_FILE_BUCKETS},
 		{"interp_layouts", o->interp ? INTERP_LAYOUTS : 1},
+		{"interp_hotspots", o->interp & ABI_INTERP_CODE ? INTERP_HOTSPOTS : 1},
 		{"interp_processes", o->interp ? N_BUCKETS : 1},
 		{"interp_codes", o->interp ? N_CODES : 1},
 		{"scratch_cpu", preemptible ? SCRATCH_SLOTS : SCRATCH_ATOMIC_SLOTS},
@@ -220,6 +221,7 @@ static void hand_over_maps(const struct loaded *l, struct keeper_setup *ret)
 		[KEEPER_CACHE] = "unwind_cache",
 		[KEEPER_FILES] = "known_files",
 		[KEEPER_INTERP_LAYOUTS] = "interp_layouts",
+		[KEEPER_INTERP_HOTSPOTS] = "interp_hotspots",
 		[KEEPER_INTERP_PROCESSES] = "interp_processes",
 	};
 

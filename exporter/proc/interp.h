@@ -34,6 +34,9 @@ void proc_interp_later(struct proc_table *t, const struct proc_interp_request *r
 /* It has ended. */
 void proc_interp_gone(struct proc_table *t, const struct proc_interp_request *r);
 
+/* Sets those that rows of live processes lead to, of INTERP_HOTSPOTS. */
+void proc_interp_hotspots(const struct proc_table *t, bool *ret_is_used);
+
 /* The runtime of that binary is known from now on, if it has one: images that map it are asked about. */
 void proc_interp_settled(struct proc_table *t, uint32_t binary);
 

@@ -116,6 +116,17 @@ void proc_interp_gone(struct proc_table *t, const struct proc_interp_request *r)
 	close_ask(t, r->of);
 }
 
+void proc_interp_hotspots(const struct proc_table *t, bool *ret_is_used)
+{
+	assert_table_held(t);
+	for (const struct process *p = t->all; p; p = p->next) {
+		const struct interp_process *row = p->exited ? NULL : proc_interp_row(p);
+
+		if (row && p->interp->runtime.kind == RUNTIME_HOTSPOT)
+			ret_is_used[row->hotspot % INTERP_HOTSPOTS] = true;
+	}
+}
+
 void proc_interp_settled(struct proc_table *t, uint32_t binary)
 {
 	struct runtime_record record;

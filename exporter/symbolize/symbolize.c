@@ -292,13 +292,16 @@ static void resolve_address(
 	q->found[at].raw = f->jit_name;
 }
 
-/* What a runtime is called as a file, and as the function of its frames that have no name. V8's version says nothing to users of Node.js. */
+/* What a runtime is called as a file, and as the function of its frames that have no name. V8's version says nothing to users of Node.js, and Java has no minor ones. */
 static const char *runtime_text(struct request *q, const struct symbol_code *c, bool with_version)
 {
 	if (!c || !c->kind)
 		return INTERP_OWN_FRAME;
-	if (!with_version || c->kind == RUNTIME_V8)
+	if (!with_version || !c->version || c->kind == RUNTIME_V8)
 		return arena_printf(q->arena, "[%s]", runtime_name(c->kind));
+	if (c->kind == RUNTIME_HOTSPOT)
+		return arena_printf(
+			q->arena, "[%s%u]", runtime_name(c->kind), RUNTIME_MAJOR(c->version));
 	return arena_printf(q->arena, "[%s%u.%u]", runtime_name(c->kind),
 		(unsigned)RUNTIME_MAJOR(c->version), (unsigned)RUNTIME_MINOR(c->version));
 }

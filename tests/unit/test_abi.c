@@ -69,7 +69,7 @@ static void record_layout(void **state)
 	};
 
 	(void)state;
-	assert_int_equal(ABI_VERSION, 7);
+	assert_int_equal(ABI_VERSION, 8);
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
 		if (fields[i].offset != fields[i].want_offset ||
 			fields[i].size != fields[i].want_size)

@@ -14,7 +14,7 @@
 #include "exporter/interp/reader/memory.h"
 #include "lib/base/cleanup.h"
 
-enum { BASE = 0x10000, BYTES = 100000, PID = 7, START = 99 };
+enum { BASE = 0x10000, BYTES = 200000, PID = 7, START = 99 };
 
 /* A process with memory from BASE on. A byte there is the number of requests that have copied it. */
 struct process {

@@ -100,16 +100,26 @@ static inline void host_tell_machine(struct walk *w)
 	if (!host_interp.machine || host_n_machines >= host_max_machines)
 		return;
 	word = ABI_INTERP(host_interp.function >> ABI_INTERP_ADDRESS_SHIFT, 0);
-	is_read = host_interp.function && interp_check(w, &host_interp, word) == 0;
+	is_read = host_interp.layout.kind == INTERP_V8 && host_interp.function &&
+		  interp_check(w, &host_interp, word) == 0;
 	host_machines[host_n_machines++] = (struct host_machine) {host_interp.machine,
 		host_interp.function, is_read ? host_interp.check : 0, w->exact};
 }
 
 static inline int unwind_own_step(struct walk *w, enum unwind_place place)
 {
-	int found = w->has_interp == WALK_HAS_FRAMES ? interp_v8(w, &host_interp, place)
-						     : INTERP_V8_NONE;
+	int found;
 
+	if (w->has_interp != WALK_HAS_FRAMES)
+		return 0;
+	if (host_interp.layout.kind == INTERP_HOTSPOT) {
+		if (!interp_hotspot(w, &host_interp, place))
+			return 0;
+		host_tell_machine(w);
+		interp_hotspot_step(w, &host_interp);
+		return 1;
+	}
+	found = interp_v8(w, &host_interp, place);
 	if (found == INTERP_V8_NONE)
 		return 0;
 	for (uint32_t i = 0; found == INTERP_V8_LOOK && i < INTERP_V8_LOOKS; i++)

@@ -6,7 +6,7 @@ export type Code = 'native' | 'kernel' | 'jit' | 'interpreter';
 /** By what stands after the bracket, whose version may follow. */
 const RUNTIMES: Record<string, [Code, string]> = {
 	python: ['interpreter', 'python'], ruby: ['interpreter', 'ruby'], php: ['interpreter', 'php'], perl: ['interpreter', 'perl'], lua: ['interpreter', 'lua'], interpreter: ['interpreter', ''],
-	jvm: ['jit', 'java'], java: ['jit', 'java'], node: ['jit', 'javascript'], v8: ['jit', 'javascript'], beam: ['jit', 'erlang'], dotnet: ['jit', 'dotnet'],
+	jvm: ['jit', 'java'], hotspot: ['jit', 'java'], java: ['jit', 'java'], node: ['jit', 'javascript'], v8: ['jit', 'javascript'], beam: ['jit', 'erlang'], dotnet: ['jit', 'dotnet'],
 };
 
 /** As people write them. */

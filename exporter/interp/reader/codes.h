@@ -5,6 +5,7 @@
  * whether it is still there; scripts are known by their fields.
  */
 #pragma once
+#include "exporter/interp/hotspot_vm.h"
 #include "exporter/interp/interp.h"
 #include "exporter/interp/v8_script.h"
 
@@ -23,6 +24,7 @@ struct interp_codes {
 	const struct interp_memory *memory;
 	const struct runtime_record *record;
 	struct v8_scripts scripts;
+	struct hotspot_vm hotspot;
 	/* The rest is its own. */
 	struct interp_piece *pieces; /* INTERP_CODES; NULL: none was read */
 	size_t n, bytes;

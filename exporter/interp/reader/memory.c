@@ -4,6 +4,7 @@
  */
 #include "exporter/interp/reader/memory.h"
 #include "lib/base/alloc.h"
+#include "lib/base/err.h"
 #include <string.h>
 
 /* The number of bytes that came, or negative. */
@@ -74,6 +75,7 @@ static int fill(struct interp_window *w, struct interp_block *p)
 	int r = copy(w, p->addr, p->bytes, sizeof(p->bytes));
 
 	p->filled = r < 0 ? 0 : w->n_readings;
+	p->filled_ns = w->keep_ns ? clock_monotonic_ns(w->clock) : 0;
 	p->n = r < 0 ? 0 : (uint32_t)r;
 	memset(p->again, 0, sizeof(p->again));
 	return MIN(r, 0);
@@ -93,12 +95,15 @@ static int read_memory(void *arg, uint64_t addr, void *to, size_t bytes)
 		w->blocks = xcalloc(INTERP_BLOCKS, sizeof(*w->blocks));
 	w->n_readings++;
 	p = find(w, addr - at);
+	if (w->keep_ns && p->filled && clock_monotonic_ns(w->clock) - p->filled_ns > w->keep_ns)
+		p->filled = 0;
 	if (!p->filled) {
 		p->addr = addr - at;
 		memset(p->read, 0, sizeof(p->read));
 	}
 	is_second = p->filled && has_any(p->read, at, bytes);
-	if (!p->filled || (is_second && (p->filled <= w->newest || has_any(p->again, at, bytes))))
+	if (!p->filled || (is_second && !w->keep_ns &&
+				  (p->filled <= w->newest || has_any(p->again, at, bytes))))
 		r = fill(w, p);
 	if (r < 0)
 		return r;
@@ -133,6 +138,12 @@ void interp_window_limit(struct interp_window *w, struct clock *clock, int64_t d
 {
 	w->clock = clock;
 	w->deadline_ns = deadline_ns;
+}
+
+void interp_window_keep(struct interp_window *w, int64_t keep_ns)
+{
+	ASSERT(w->clock);
+	w->keep_ns = keep_ns;
 }
 
 void interp_window_forget(struct interp_window *w)

@@ -12,12 +12,13 @@
 enum {
 	INTERP_BLOCK_BYTES = 1024,
 	INTERP_BLOCK_WORDS = INTERP_BLOCK_BYTES / 64, /* a bit for each byte */
-	INTERP_BLOCKS = 64,			      /* kept while an object is read */
+	INTERP_BLOCKS = 128,			      /* kept while an object is read */
 };
 
 struct interp_block {
 	uint64_t addr;			    /* a multiple of its size */
 	uint64_t filled;		    /* number of the reading that brought it; 0: none has */
+	int64_t filled_ns;		    /* and when */
 	uint64_t used;			    /* of the last one that it served */
 	uint64_t read[INTERP_BLOCK_WORDS];  /* of this object, before */
 	uint64_t again[INTERP_BLOCK_WORDS]; /* and a second time since it was brought */
@@ -32,8 +33,9 @@ struct interp_window {
 	uint32_t pid;
 	uint64_t start_ns;
 	struct clock *clock;
-	int64_t deadline_ns;		       /* 0: none */
-	bool is_over;			       /* something was not read since its time was over */
+	int64_t deadline_ns; /* 0: none */
+	int64_t keep_ns; /* so long a block serves all readings, of other objects too; 0: as above */
+	bool is_over;	 /* something was not read since its time was over */
 	uint64_t requests, asked_bytes, bytes; /* bytes: that came from the process */
 	/* The rest is its own. */
 	uint64_t n_readings, newest; /* the last one of something for the first time */
@@ -49,5 +51,10 @@ void interp_window_init(struct interp_window *w, struct keeper *keeper, uint32_t
 void interp_window_done(struct interp_window *w);
 /* From then on (CLOCK_MONOTONIC) nothing is asked any more: -ETIMEDOUT. What was asked before may take as long as keeper_copy does. */
 void interp_window_limit(struct interp_window *w, struct clock *clock, int64_t deadline_ns);
+/*
+ * The runtime writes nothing anew that it has once written of an object, as long as that lives: blocks serve other objects too, and are not
+ * checked, until they are so old. Wants a limit.
+ */
+void interp_window_keep(struct interp_window *w, int64_t keep_ns);
 /* Another object, or the same one from its start: what was read before says nothing of it. */
 void interp_window_forget(struct interp_window *w);

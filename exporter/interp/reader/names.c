@@ -94,6 +94,8 @@ static void begin(struct interp_names *n, struct reading *r, const struct proc_c
 	r->runtime = interp_runtime_of(p->runtime.kind);
 	interp_window_init(&r->window, n->o.keeper, p->pid, p->start_ns, p->runtime.bias);
 	interp_window_limit(&r->window, n->o.clock, clock_monotonic_ns(n->o.clock) + PROCESS_NS);
+	if (r->runtime)
+		interp_window_keep(&r->window, r->runtime->keep_ns);
 }
 
 static void end(struct interp_names *n, struct reading *r)
@@ -116,6 +118,7 @@ static void begin_codes(struct interp_names *n, struct reading *r)
 	r->codes = interp_codes_begin(&n->codes, r->process->pid, r->process->start_ns,
 		r->runtime->machine, &r->window.memory, &r->record);
 	r->window.memory.scripts = &r->codes->scripts;
+	r->window.memory.hotspot = &r->codes->hotspot;
 }
 
 /* What was read of an object. */
@@ -139,7 +142,8 @@ static int read_function(
 	int e = -EAGAIN;
 
 	for (int i = 0; e == -EAGAIN && i < MAX_CHANGES; i++) {
-		interp_window_forget(&r->window);
+		if (i || !r->runtime->keep_ns)
+			interp_window_forget(&r->window);
 		e = r->runtime->read_code(&r->window.memory, &r->record, object, context, ret);
 	}
 	return e;
@@ -166,7 +170,8 @@ static int read_frames(
 	size_t n = 0;
 
 	for (int i = 0; is_torn(e) && i < MAX_CHANGES; i++) {
-		interp_window_forget(&r->window);
+		if (i || !r->runtime->keep_ns)
+			interp_window_forget(&r->window);
 		e = interp_codes_frames(
 			r->codes, a->addr - !is_return, is_return, check, ret->frames, &n);
 	}
@@ -239,6 +244,12 @@ static int read_object(
 {
 	int e = read_function(r, a->addr, a->context, ret);
 
+	/* Blocks that are kept may be older than the object. */
+	if (e == 0 && ret->kernel_check != a->check && r->runtime->keep_ns) {
+		interp_code_done(ret);
+		interp_window_forget(&r->window);
+		e = read_function(r, a->addr, a->context, ret);
+	}
 	if (e == 0 && ret->kernel_check != a->check) {
 		interp_code_done(ret);
 		return -ENOENT;

@@ -3,6 +3,8 @@
  * Requests of the process table → memory of the process → rows, and one line in the log for each file that is refused.
  */
 #include "exporter/interp/reader/processes.h"
+#include "exporter/interp/hotspot_rows.h"
+#include "exporter/interp/reader/hotspots.h"
 #include "exporter/interp/reader/memory.h"
 #include "lib/base/alloc.h"
 #include "lib/base/log.h"
@@ -11,14 +13,25 @@
 #include <string.h>
 
 /* A process that has not come so far is looked at again after the first of these, then the next, then always after the last. */
-static const int64_t waits_ns[] = {10 * NS_PER_MS, 100 * NS_PER_MS, NS_PER_S, 10 * NS_PER_S};
+static const int64_t waits_ns[] = {
+	10 * NS_PER_MS, 30 * NS_PER_MS, 60 * NS_PER_MS, 100 * NS_PER_MS, NS_PER_S, 10 * NS_PER_S};
 /* A thread list without the right thread may be one that is being made. */
-enum { MIN_TRIES = 4, MAX_LOOKS = 3 };
+enum { MIN_TRIES = 6, MAX_LOOKS = 3 };
 #define MAX_READ_NS NS_PER_S /* of one process; others wait */
 
 struct interp_processes {
 	struct interp_processes_options o;
-	struct interp_layouts layouts; /* under the table's lock */
+	/* Under the table's lock. */
+	struct interp_layouts layouts;
+	struct interp_hotspots hotspots;
+};
+
+/* What was found of a process. */
+struct found {
+	struct interp_process row; /* but for the numbers of the two that follow */
+	struct interp_layout layout;
+	struct interp_hotspot hotspot;
+	bool is_hotspot;
 };
 
 struct interp_processes *interp_processes_new(const struct interp_processes_options *o)
@@ -27,6 +40,7 @@ struct interp_processes *interp_processes_new(const struct interp_processes_opti
 
 	s->o = *o;
 	s->layouts.layouts = o->layouts;
+	s->hotspots.rows = o->hotspots;
 	return s;
 }
 
@@ -52,9 +66,34 @@ static bool set_eval(struct interp_processes *s, const struct proc_interp_reques
 	return true;
 }
 
-/* 0 with a row but its layout; -EAGAIN: later; -ESRCH: gone; positive: enum interp_refusal. Blocks. */
-static int read_process(struct interp_processes *s, const struct proc_interp_request *q,
-	struct interp_process *row, struct interp_layout *layout)
+/* Of a Java VM its own tables say all. 0, or as interp_states_of. */
+static int read_hotspot(
+	const struct interp_memory *m, const struct runtime_record *record, struct found *ret)
+{
+	struct hotspot_vm vm;
+	int r = hotspot_vm_read(m, record, &vm);
+
+	ret->is_hotspot = true;
+	if (r == -EBADMSG || (r == 0 && !hotspot_rows_of(&vm, &ret->layout, &ret->hotspot)))
+		return INTERP_REFUSED_UNLIKE;
+	return r;
+}
+
+static int read_states(struct interp_processes *s, const struct proc_interp_request *q,
+	const struct interp_memory *m, const struct runtime_record *record, struct found *ret)
+{
+	if (record->kind == RUNTIME_HOTSPOT)
+		return read_hotspot(m, record, ret);
+	if (!interp_layout_of(record, &ret->layout))
+		return RUNTIME_UNLIKE_VERSION;
+	if (!set_eval(s, q, record, &ret->layout, &ret->row))
+		return RUNTIME_NO_INTERPRETER;
+	return interp_states_of(m, record, q->tries >= MIN_TRIES, &ret->row);
+}
+
+/* 0; -EAGAIN: later; -ESRCH: gone; positive: enum interp_refusal. Blocks. */
+static int read_process(
+	struct interp_processes *s, const struct proc_interp_request *q, struct found *ret)
 {
 	struct interp_window window;
 	struct runtime_record record;
@@ -65,21 +104,19 @@ static int read_process(struct interp_processes *s, const struct proc_interp_req
 		return -ESRCH;
 	if (!interp_is_walked_here(record.kind))
 		return INTERP_REFUSED_MACHINE;
-	if (!interp_layout_of(&record, layout))
-		return RUNTIME_UNLIKE_VERSION;
 	interp_window_init(&window, s->o.keeper, q->pid, q->start_ns, q->runtime.bias);
 	interp_window_limit(&window, s->o.clock, clock_monotonic_ns(s->o.clock) + MAX_READ_NS);
-	if (!set_eval(s, q, &record, layout, row))
-		return RUNTIME_NO_INTERPRETER;
 	for (unsigned i = 0; i < MAX_LOOKS; i++) {
 		interp_window_forget(&window);
-		r = interp_states_of(&window.memory, &record, q->tries >= MIN_TRIES, row);
+		r = read_states(s, q, &window.memory, &record, ret);
 		if (r != INTERP_REFUSED_UNLIKE && r != -EFAULT)
 			break;
 	}
 	interp_window_done(&window);
 	if (r == INTERP_REFUSED_UNLIKE && q->tries < MIN_TRIES)
 		return -EAGAIN;
+	if (r == INTERP_REFUSED_UNLIKE && ret->is_hotspot)
+		return RUNTIME_UNLIKE_VERSION;
 	if (r >= 0 || r == -ESRCH || r == -EAGAIN)
 		return r;
 	/* Not now, not yet, or never: what stays so is refused. */
@@ -87,18 +124,33 @@ static int read_process(struct interp_processes *s, const struct proc_interp_req
 								      : INTERP_REFUSED_MEMORY;
 }
 
-static void hand_back(struct interp_processes *s, const struct proc_interp_request *q, int r,
-	struct interp_process *row, const struct interp_layout *layout)
+/* 0 with a row that the kernel half can read; else enum interp_refusal. */
+static int place(struct interp_processes *s, struct found *found)
 {
-	struct proc_table *t = s->o.table;
-	int i = r == 0 ? interp_layouts_find(&s->layouts, layout) : 0;
-	int64_t wait = waits_ns[MIN((size_t)q->tries, ARRAY_SIZE(waits_ns) - 1)];
+	int i = interp_layouts_find(&s->layouts, &found->layout);
 
 	if (i < 0)
-		r = INTERP_REFUSED_LAYOUTS;
-	row->layout = (uint32_t)i;
+		return INTERP_REFUSED_LAYOUTS;
+	found->row.layout = (uint32_t)i;
+	if (!found->is_hotspot)
+		return 0;
+	i = interp_hotspots_take(&s->hotspots, s->o.table, &found->hotspot);
+	if (i < 0)
+		return INTERP_REFUSED_PROCESSES;
+	found->row.hotspot = (uint32_t)i;
+	return 0;
+}
+
+static void hand_back(
+	struct interp_processes *s, const struct proc_interp_request *q, int r, struct found *found)
+{
+	struct proc_table *t = s->o.table;
+	int64_t wait = waits_ns[MIN((size_t)q->tries, ARRAY_SIZE(waits_ns) - 1)];
+
 	if (r == 0)
-		proc_interp_walked(t, q, row);
+		r = place(s, found);
+	if (r == 0)
+		proc_interp_walked(t, q, &found->row);
 	else if (r > 0)
 		proc_interp_refused(t, q, (uint32_t)r);
 	else if (r == -EAGAIN)
@@ -127,8 +179,7 @@ int64_t interp_processes_round(struct interp_processes *s)
 
 	for (;;) {
 		struct proc_interp_request q;
-		struct interp_process row = {0};
-		struct interp_layout layout;
+		struct found found = {.is_hotspot = false};
 		bool is_asked, is_refused;
 		int r;
 
@@ -143,9 +194,9 @@ int64_t interp_processes_round(struct interp_processes *s)
 			return due_ns;
 		if (!is_asked)
 			continue;
-		r = read_process(s, &q, &row, &layout);
+		r = read_process(s, &q, &found);
 		lock_take(s->o.lock);
-		hand_back(s, &q, r, &row, &layout);
+		hand_back(s, &q, r, &found);
 		lock_release(s->o.lock);
 	}
 }

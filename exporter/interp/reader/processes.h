@@ -16,7 +16,8 @@ struct interp_processes_options {
 	struct binary_registry *binaries;
 	struct keeper *keeper;
 	struct clock *clock;
-	struct interp_layout *layouts; /* INTERP_LAYOUTS of them, zero */
+	struct interp_layout *layouts;	 /* INTERP_LAYOUTS of them, zero */
+	struct interp_hotspot *hotspots; /* INTERP_HOTSPOTS of them; NULL: no Java VM is walked */
 };
 
 struct interp_processes;
