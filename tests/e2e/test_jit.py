@@ -189,6 +189,9 @@ class Node(Programs):
 
 @e2e.needs_kernel
 class Jit(Programs):
+    """Of the JVM its map alone: by itself the exporter names its code without one (test_unwind_java.py)."""
+    flags = ('--interp=none',)
+
     def jcmd(self, pid):
         subprocess.run(['jcmd', str(pid), 'Compiler.perfmap'], capture_output=True, check=False)
 
@@ -208,7 +211,7 @@ class Jit(Programs):
         src = self.write('javaself/Till.java', BURN_JAVA)
         subprocess.run(['javac', src], check=True)
         user = pwd.getpwnam('games')
-        with e2e.exporter('--symbols.cache-path=', '--profile.max-overhead=0', '--jit.java-perfmap') as daemon:
+        with e2e.exporter('--symbols.cache-path=', '--profile.max-overhead=0', '--interp=none', '--jit.java-perfmap') as daemon:
             with e2e.Workload(*JVM, '-cp', os.path.dirname(src), 'Till',
                               user=user.pw_uid, group=user.pw_gid, extra_groups=[], cwd='/') as w:
                 path = f'/tmp/perf-{w.pid}.map'
@@ -231,7 +234,7 @@ class Jit(Programs):
         subprocess.run(['javac', src], check=True)
         log = os.path.join(self.top, 'javanot/log')
         command = (*JVM, '-cp', os.path.dirname(src))
-        with e2e.exporter('--symbols.cache-path=', '--profile.max-overhead=0', '--jit.java-perfmap') as daemon, \
+        with e2e.exporter('--symbols.cache-path=', '--profile.max-overhead=0', '--interp=none', '--jit.java-perfmap') as daemon, \
                 open(log, 'w') as out, e2e.Workload(*command, '-Xrs', 'Till') as fragile:
             silent = subprocess.Popen([*command, '-XX:+DisableAttachMechanism', 'Till'], stdout=out, stderr=out)
             try:
