@@ -9,9 +9,8 @@
 enum {
 	/* Below an interpreted frame's pointer. */
 	INTERP_HOTSPOT_SENDER_SP = 8,
-	INTERP_HOTSPOT_LAST_SP =
-		16, /* not 0 while it calls interpreted code: then the frame pointer may be a callee's caller's */
-	INTERP_HOTSPOT_METHOD = 24,
+	INTERP_HOTSPOT_METHOD =
+		24, /* above it is not 0 while the method calls interpreted code: then the pointer may be a callee's caller's */
 	/* Above it, of what C++ called Java by. */
 	INTERP_HOTSPOT_BX = 56,
 	/* Registers at the entry of an interpreted method. */

@@ -281,9 +281,7 @@ static int add_method(const struct interp_memory *m, const struct hotspot_vm *vm
 	uint64_t object;
 	int e;
 
-	if (method_of(c, index))
-		return 0;
-	if (c->n_methods == HOTSPOT_MAX_METHODS || index > HOTSPOT_MAX_SCOPES_BYTES)
+	if (c->n_methods == HOTSPOT_MAX_METHODS)
 		return -EFBIG;
 	e = alloc_grow(&c->methods, &c->cap_methods, c->n_methods + 1, sizeof(*c->methods));
 	if (e == 0)
@@ -297,26 +295,37 @@ static int add_method(const struct interp_memory *m, const struct hotspot_vm *vm
 	return e;
 }
 
-/* All that its scopes name. A scope is described once for each place that it is at, so that many name the same. */
+static bool has_bit(uint8_t *bits, uint32_t i)
+{
+	bool had = bits[i / 8] >> i % 8 & 1;
+
+	bits[i / 8] |= (uint8_t)(1 << i % 8);
+	return had;
+}
+
+/* All that its scopes name. Many places share a sender, and many scopes a method: each of both is looked at once. */
 static int read_methods(const struct interp_memory *m, const struct hotspot_vm *vm,
 	const struct head *h, struct hotspot_code *c)
 {
+	_cleanup_free_ uint8_t *scopes = try_calloc(c->scopes_bytes / 8 + 1, 1);
+	_cleanup_free_ uint8_t *methods = try_calloc(HOTSPOT_MAX_INDEX / 8 + 1, 1);
 	uint64_t list = part_of(vm, h, vm->nm_metadata);
 	struct scope s;
 	int e = 0;
 
+	if (!scopes || !methods)
+		return -ENOMEM;
 	if (!list || list >= MAX_ADDRESS)
 		return -EBADMSG;
-	for (size_t i = 0; e == 0 && i < c->n_pcs; i++) {
-		int32_t at = c->pcs[i].scope;
-
-		for (unsigned depth = 0; e == 0 && depth < HOTSPOT_MAX_DEPTH; depth++) {
-			if (!scope_at(c, at, &s))
-				break;
-			e = add_method(m, vm, list, s.method, c);
-			at = s.sender;
+	for (size_t i = 0; e == 0 && i < c->n_pcs; i++)
+		for (int32_t at = c->pcs[i].scope;
+			e == 0 && scope_at(c, at, &s) && !has_bit(scopes, (uint32_t)at);
+			at = s.sender) {
+			if (s.method > HOTSPOT_MAX_INDEX)
+				return -EFBIG;
+			if (!has_bit(methods, s.method))
+				e = add_method(m, vm, list, s.method, c);
 		}
-	}
 	return e;
 }
 

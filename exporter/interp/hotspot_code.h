@@ -9,8 +9,9 @@
 enum {
 	HOTSPOT_MAX_PCS = 1 << 16,
 	HOTSPOT_MAX_SCOPES_BYTES = 1 << 20,
-	HOTSPOT_MAX_METHODS = 1024, /* in it */
-	HOTSPOT_MAX_DEPTH = 256,    /* of them in one another */
+	HOTSPOT_MAX_METHODS = 1024,  /* in it */
+	HOTSPOT_MAX_INDEX = 1 << 16, /* of one among all that the code names */
+	HOTSPOT_MAX_DEPTH = 256,     /* of them in one another */
 	HOTSPOT_MAX_CODE_BYTES = 64 << 20,
 };
 
