@@ -225,8 +225,8 @@ struct abi_code {
 	__u64 start_ns; /* as in the sample's record */
 	__u32 pid, exec_id;
 	__u64 object; /* address >> ABI_INTERP_ADDRESS_SHIFT; ABI_CODE_MACHINE: see there */
-	__u64 check; /* of the object's memory, by its runtime (bpf/interp/rows.h); ABI_CODE_MACHINE: the function that the frame says it runs (V8), 0: it says none; what tells the code from other code there (HotSpot) */
-	__u64 context; /* what it ran for in that sample, where its name alone does not say; 0: not known. Ruby: a word that leads to the method. ABI_CODE_MACHINE: the check of that function (V8) */
+	__u64 check; /* of the object's memory, by its runtime (bpf/interp/rows.h); ABI_CODE_MACHINE: the function that the frame says it runs (V8), 0: it says none; address of the method << 16 | low bits of the number of the compilation (HotSpot) */
+	__u64 context; /* what it ran for in that sample, where its name alone does not say; 0: not known. Ruby: a word that leads to the method. ABI_CODE_MACHINE: the check of that function or method */
 };
 
 /* Where the languages that are walked have their frames: in chains of their own (CPython, Ruby), or as native frames, which say whose they are (V8), or whose code does (HotSpot). */

@@ -110,8 +110,8 @@ static __always_inline void code_is_told(struct scratch *s, bool is_new)
 }
 
 /*
- * The machine code of the frame that the walk is at. What in->function has is the check; where that is a function (V8), its own check is the
- * context. It is told at once, since its word does not say whose it is. Verified once, by itself.
+ * The machine code of the frame that the walk is at. in->function is the check; that of the function itself, or of HotSpot's method,
+ * is the context. It is told at once, since its word does not say whose it is. Verified once, by itself.
  */
 UNWIND_ALONE int code_tell_machine(struct scratch *s)
 {
@@ -119,6 +119,7 @@ UNWIND_ALONE int code_tell_machine(struct scratch *s)
 	struct code_key key = {};
 	struct code_seen now = {}, *seen;
 	struct interp *in;
+	__u64 function;
 	bool is_new;
 
 	if (!s)
@@ -138,9 +139,10 @@ UNWIND_ALONE int code_tell_machine(struct scratch *s)
 	if (USUAL(!is_new && now.told_ns - seen->told_ns < ABI_CODE_AGAIN_NS))
 		return 0;
 	/* A later reader learns by it whether that function is still there. */
-	if (in->layout.kind == INTERP_V8 && in->function &&
-		!interp_check(
-			&s->walk, in, ABI_INTERP(in->function >> ABI_INTERP_ADDRESS_SHIFT, 0)))
+	function = in->layout.kind == INTERP_HOTSPOT ? in->function >> INTERP_HOTSPOT_ID_BITS
+						     : in->function;
+	if (function &&
+		!interp_check(&s->walk, in, ABI_INTERP(function >> ABI_INTERP_ADDRESS_SHIFT, 0)))
 		t.context = in->check;
 	if (in->n_told >= CODE_MAX_TOLD || !code_find_ring(&t) || !t.has_room ||
 		code_tell(&t, now.check)) {

@@ -32,7 +32,7 @@ UNWIND_ALONE int interp_check(struct walk *w, struct interp *in, __u64 word)
 	n = l->name_check_bytes;
 	in->check = 0;
 	if (interp_check_words(w, in, object + l->code_check, l->code_check_bytes)) {
-		in->is_lost |= l->kind == INTERP_V8 || l->kind == INTERP_HOTSPOT;
+		in->is_lost |= l->kind == INTERP_V8;
 		return -1;
 	}
 	if (l->kind == INTERP_V8) {

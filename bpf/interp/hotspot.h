@@ -17,7 +17,7 @@
 #include "bpf/interp/hotspot_interpreter.h"
 #include "bpf/interp/hotspot_stub.h"
 
-/* What tells compiled code from other code that lay there; of a blob of another kind, any number. */
+/* The method of compiled code, and what tells the code from others of the method there; of a blob of another kind, any number. */
 UNWIND_FN void interp_hotspot_check(struct walk *w, struct interp *in)
 {
 	__u32 off = in->hotspot.compile_id;
@@ -27,7 +27,8 @@ UNWIND_FN void interp_hotspot_check(struct walk *w, struct interp *in)
 		in->scratch[0] = interp_field(in, off);
 	else if (unwind_read_user(w, in->scratch, sizeof(__u32), in->at + off))
 		in->scratch[0] = 0;
-	in->function = interp_field(in, in->hotspot.method) << 16 ^ (__u32)in->scratch[0];
+	in->function = interp_field(in, in->hotspot.method) << INTERP_HOTSPOT_ID_BITS |
+		       (__u16)in->scratch[0];
 }
 
 /* A frame that is to be taken apart has another return address than its own, which lies in the frame: the one that names it. */

@@ -105,6 +105,8 @@ _Static_assert(sizeof(struct interp_process) == 64, "a cache line");
 enum {
 	INTERP_HOTSPOTS = 1024, /* processes */
 	INTERP_HOTSPOT_HEAPS = 3,
+	INTERP_HOTSPOT_ID_BITS =
+		16, /* of the number of a compilation, below its method's address */
 	INTERP_HOTSPOT_BLOB_BYTES = 256, /* of a blob are read at once */
 };
 

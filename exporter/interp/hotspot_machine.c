@@ -88,5 +88,13 @@ static size_t frames_of(const struct interp_machine *m, uint64_t pc, _unused_ bo
 	return n;
 }
 
-const struct interp_machine_reader hotspot_machine = {
-	.read = read_code, .is_still = is_still, .frames = frames_of, .done = done};
+static uint64_t method_of(uint64_t check)
+{
+	return check >> 16;
+}
+
+const struct interp_machine_reader hotspot_machine = {.read = read_code,
+	.is_still = is_still,
+	.frames = frames_of,
+	.done = done,
+	.function = method_of};

@@ -77,5 +77,5 @@ int hotspot_vm_read(
 /* What tells an nmethod from others that lay at its place: what the kernel half sends as `check` (struct abi_code). */
 static inline uint64_t hotspot_check(uint64_t method, uint32_t compile_id)
 {
-	return method << 16 ^ compile_id;
+	return method << 16 | (uint16_t)compile_id;
 }

@@ -93,7 +93,8 @@ struct interp_machine_reader {
 	size_t (*frames)(const struct interp_machine *c, uint64_t pc, bool is_return,
 		struct interp_frame *ret, size_t max);
 	void (*done)(struct interp_machine *c);
-	bool check_is_object; /* of the function, so that it is known without the code */
+	/* The object of the function that a check names, which is known without the code; 0: none. */
+	uint64_t (*function)(uint64_t check);
 };
 
 struct interp_runtime {

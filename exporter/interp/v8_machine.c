@@ -72,8 +72,13 @@ static size_t frames_of(const struct interp_machine *m, uint64_t pc, bool is_ret
 	return n;
 }
 
+static uint64_t function_of(uint64_t check)
+{
+	return check;
+}
+
 const struct interp_machine_reader v8_machine = {.read = read_code,
 	.is_still = is_still,
 	.frames = frames_of,
 	.done = done,
-	.check_is_object = true};
+	.function = function_of};

@@ -387,8 +387,8 @@ static void check(const char *java, const char *mode, const char *classes)
 	host_memory_done();
 	free(v);
 	assert_int_equal(c.n_wrong, 0);
-	/* What the VM writes anew while it is looked at may be cut, which is not wrong. */
-	assert_true(c.n - c.n_cut[ABI_CUT_NONE] <= c.n / 100);
+	/* A stub that cannot be left is met as often as there are steps. Whole stacks are counted by tests/e2e/test_unwind_java.py. */
+	assert_true(c.n - c.n_cut[ABI_CUT_NONE] <= c.n / 10);
 	assert_true(c.n_unnamed <= (c.n_interpreted + c.n_compiled) / 200);
 }
 

@@ -192,7 +192,7 @@ static bool is_outermost(const struct named *c)
 /* The function that the frame says it runs, if it is still the one that the kernel half saw: outside of the frames that are known. */
 static int add_function(struct reading *r, const struct proc_code_address *a, struct named *ret)
 {
-	int e = read_function(r, a->check, 0, &ret->code);
+	int e = read_function(r, r->codes->reader->function(a->check), 0, &ret->code);
 
 	if (e == 0 && a->context && ret->code.kernel_check != a->context)
 		e = -ENOENT;
@@ -225,7 +225,7 @@ static int read_machine(struct reading *r, const struct proc_code_address *a, st
 	if (!r->codes)
 		return -ENOTSUP;
 	e = read_frames(r, a, a->check, ret);
-	if (!a->check || !r->codes->reader->check_is_object ||
+	if (!a->check || !r->codes->reader->function(a->check) ||
 		(!is_torn(e) && e != -ENOENT && e != -EFBIG))
 		return e;
 	if (e == -EAGAIN && a->flags & ABI_CODE_EXACT && read_frames(r, a, 0, ret) < 0)
