@@ -104,17 +104,17 @@ UNWIND_ALONE int interp_hotspot_stub(struct walk *w, struct interp *in)
 		return interp_hotspot_found(w, in, sp + sizeof(sp), sp);
 	if (interp_hotspot_adapts(w, in))
 		return 1;
-	/* Some push registers. A call of this blob says which word is the return address. */
+	/* A call of this blob says which word is the return address. Some push registers. */
+	by_fp = interp_hotspot_by_fp(w, in) ? interp_hotspot_called(w, in) : 0;
+	if (by_fp == INTERP_HOTSPOT_CALLED_THIS)
+		return 1;
 	for (__u32 i = 0; i < INTERP_HOTSPOT_MAX_SAVED; i++)
 		if (interp_hotspot_try(w, in, sp + i * sizeof(sp), 0) == INTERP_HOTSPOT_CALLED_THIS)
 			return 1;
 	by_sp = interp_hotspot_try(w, in, sp, 0);
-	if (interp_hotspot_stub_part(w->code[0]) == INTERP_HOTSPOT_BARE)
+	if (by_sp || interp_hotspot_stub_part(w->code[0]) == INTERP_HOTSPOT_BARE)
 		return in->caller_pc != 0;
-	by_fp = interp_hotspot_by_fp(w, in) ? interp_hotspot_called(w, in) : 0;
-	if (by_fp > by_sp)
-		return 1;
-	return by_sp && interp_hotspot_found(w, in, sp, 0);
+	return by_fp && interp_hotspot_by_fp(w, in);
 }
 
 /* pop %reg of which there are so many side by side, from the lowest byte on; of %rbp it is the epilogue's. At most 4. */
