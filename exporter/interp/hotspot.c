@@ -14,6 +14,7 @@ enum {
 	MAX_CONST_BYTES = HOTSPOT_MAX_STRUCT,
 	MAX_SYMBOL_BYTES = 4096, /* of a signature, which may be long; the rest is left out */
 	LINES_CHUNK = 256,
+	PAGE_BYTES = 4096,
 };
 #define MIN_ADDRESS 4096
 #define MAX_ADDRESS (1ULL << 47)
@@ -137,12 +138,12 @@ static int read_lines(const struct interp_memory *m, const struct hotspot_vm *vm
 {
 	c->lines_format = (uint16_t)hotspot_numbers_of(vm);
 	while (c->lines_bytes < INTERP_MAX_LINES_BYTES) {
-		/* Twice as much each time, and no more of a page than that may be there. */
+		/* Twice as much each time, and nothing of the next page before it is needed: it may not be there. */
 		size_t had = c->lines_bytes, chunk = MAX(had, (size_t)LINES_CHUNK), n;
 		uint8_t *grown;
 		int e;
 
-		chunk -= (at + had) % LINES_CHUNK;
+		chunk = MIN(chunk, PAGE_BYTES - (at + had) % PAGE_BYTES);
 		grown = try_realloc(c->lines, had + chunk, 1);
 		if (!grown)
 			return -ENOMEM;
@@ -378,8 +379,14 @@ static int read_names(const struct interp_memory *m, const struct hotspot_vm *vm
 	if (e == 0 && ret->signature.bytes[0] != '(')
 		e = -ENOENT;
 	ret->source.n = 0;
-	if (e == 0 && d->source)
-		e = read_pool_symbol(m, vm, d->pool, d->source, &ret->source);
+	if (e < 0 || !d->source)
+		return e;
+	e = read_pool_symbol(m, vm, d->pool, d->source, &ret->source);
+	/* Whoever obfuscates names may leave an empty one. */
+	if (e == -ENOENT) {
+		ret->source.n = 0;
+		e = 0;
+	}
 	return e;
 }
 

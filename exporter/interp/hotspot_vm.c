@@ -105,10 +105,10 @@ static uint16_t needed(struct reading *v, enum hotspot_row row, uint32_t bytes)
 	return field(v, row, bytes);
 }
 
-/* The address of a static variable. */
+/* The address of a static variable. Constructors write it, or the loader. */
 static uint64_t variable(struct reading *v, enum hotspot_row row)
 {
-	return word_at(
+	return pointer_at(
 		v, row_at(v, row, HOTSPOT_STRUCTS, HOTSPOT_STRUCT_BYTES, HOTSPOT_STRUCT_ADDRESS));
 }
 
@@ -166,6 +166,15 @@ static void read_blobs(struct reading *v, struct hotspot_vm *ret)
 		part(v, HOTSPOT_BLOB_CODE_OFFSET, HOTSPOT_PART_OFFSET));
 }
 
+/* No version is without, and what it goes through is there too. */
+static void need_part(struct reading *v, const struct hotspot_vm *vm, struct hotspot_part p)
+{
+	if (p.by == HOTSPOT_PART_NONE ||
+		(p.by == HOTSPOT_PART_IMMUTABLE && vm->nm_immutable == HOTSPOT_NONE) ||
+		(p.by == HOTSPOT_PART_MUTABLE && vm->nm_mutable == HOTSPOT_NONE))
+		fail(v, -EBADMSG);
+}
+
 static void read_nmethods(struct reading *v, struct hotspot_vm *ret)
 {
 	bool is_apart = has(v, HOTSPOT_NMETHOD_IMMUTABLE);
@@ -176,7 +185,8 @@ static void read_nmethods(struct reading *v, struct hotspot_vm *ret)
 	ret->nm_deopt = either(part(v, HOTSPOT_NMETHOD_DEOPT, HOTSPOT_PART_POINTER),
 		part(v, HOTSPOT_NMETHOD_DEOPT_OFFSET, HOTSPOT_PART_OFFSET));
 	ret->nm_immutable = field(v, HOTSPOT_NMETHOD_IMMUTABLE, 8);
-	ret->nm_immutable_bytes = field(v, HOTSPOT_NMETHOD_IMMUTABLE_BYTES, 4);
+	ret->nm_immutable_bytes =
+		is_apart ? needed(v, HOTSPOT_NMETHOD_IMMUTABLE_BYTES, 4) : HOTSPOT_NONE;
 	ret->nm_mutable = field(v, HOTSPOT_BLOB_MUTABLE, 8);
 	ret->nm_scopes_data = either(part(v, HOTSPOT_NMETHOD_SCOPES, HOTSPOT_PART_POINTER),
 		part(v, HOTSPOT_NMETHOD_SCOPES_OFFSET,
@@ -188,6 +198,12 @@ static void read_nmethods(struct reading *v, struct hotspot_vm *ret)
 			 : part(v, HOTSPOT_NMETHOD_DEPENDENCIES_OFFSET, HOTSPOT_PART_OFFSET);
 	ret->nm_metadata = either(part(v, HOTSPOT_NMETHOD_METADATA_OFFSET, HOTSPOT_PART_OFFSET),
 		part(v, HOTSPOT_BLOB_RELOCATION_BYTES, HOTSPOT_PART_MUTABLE));
+	need_part(v, ret, ret->blob_code);
+	need_part(v, ret, ret->nm_deopt);
+	need_part(v, ret, ret->nm_scopes_data);
+	need_part(v, ret, ret->nm_scopes_pcs);
+	need_part(v, ret, ret->nm_scopes_pcs_end);
+	need_part(v, ret, ret->nm_metadata);
 }
 
 static void read_methods(struct reading *v, struct hotspot_vm *ret)
@@ -208,6 +224,8 @@ static void read_methods(struct reading *v, struct hotspot_vm *ret)
 	ret->pool_holder = needed(v, HOTSPOT_POOL_HOLDER, 8);
 	ret->pool_source = field(v, HOTSPOT_POOL_SOURCE, 2);
 	ret->klass_source = field(v, HOTSPOT_KLASS_SOURCE, 2);
+	if (!has(v, HOTSPOT_POOL_SOURCE) && !has(v, HOTSPOT_KLASS_SOURCE))
+		fail(v, -EBADMSG);
 	ret->klass_name = needed(v, HOTSPOT_KLASS_NAME, 8);
 	ret->symbol_length = needed(v, HOTSPOT_SYMBOL_LENGTH, 2);
 	ret->symbol_body = needed(v, HOTSPOT_SYMBOL_BODY, 1);

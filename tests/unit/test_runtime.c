@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Runtimes in ELF files: every Python of this machine, its Node.js, and what is refused when a file is not as its version has it. Whether offsets
- * are right show test_interp_python.c and test_interp_v8.c, in live processes.
+ * Runtimes in ELF files: every Python of this machine, its Node.js and its Java VMs, and what is refused when a file is not as its version has it.
+ * Whether offsets are right show test_interp_python.c, test_interp_v8.c and test_unwind_hotspot.c, in live processes.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,9 +10,11 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include "exporter/symfile/hotspot.h"
 #include "exporter/symfile/python.h"
 #include "exporter/symfile/v8.h"
 #include "exporter/symfile/symbol_runtime.h"
+#include "tests/unit/javas.h"
 #include "tests/unit/pythons.h"
 #include "tests/unit/runtime_find.h"
 #include "tests/unit/runtime_copy.h"
@@ -302,6 +304,124 @@ static void test_refusals_of_v8(void **state)
 	copy_close(&c);
 }
 
+/* Where a Java VM has its code, from the path of its program; false: it is not beside it. */
+static bool library_of_java(const char *java, char ret[PATH_MAX])
+{
+	static const char *const from_home[] = {"lib/server", "lib/amd64/server"};
+	int n = (int)(strlen(java) - strlen("bin/java"));
+
+	for (size_t i = 0; i < ARRAY_SIZE(from_home); i++) {
+		snprintf(ret, PATH_MAX, "%.*s%s/libjvm.so", n, java, from_home[i]);
+		if (access(ret, R_OK) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Rows that no version lacks, or one of two. */
+static const enum hotspot_row java_rows[][2] = {
+	{HOTSPOT_HEAPS_LIST, HOTSPOT_HEAP_ALONE},
+	{HOTSPOT_HEAP_MEMORY},
+	{HOTSPOT_SPACE_LOW},
+	{HOTSPOT_BLOB_NAME},
+	{HOTSPOT_BLOB_FRAME_COMPLETE, HOTSPOT_BLOB_FRAME_COMPLETE_16},
+	{HOTSPOT_BLOB_CODE, HOTSPOT_BLOB_CODE_OFFSET},
+	{HOTSPOT_NMETHOD_DEOPT, HOTSPOT_NMETHOD_DEOPT_OFFSET},
+	{HOTSPOT_NMETHOD_ORIG_PC},
+	{HOTSPOT_NMETHOD_SCOPES, HOTSPOT_NMETHOD_SCOPES_OFFSET},
+	{HOTSPOT_NMETHOD_PCS_OFFSET},
+	{HOTSPOT_NMETHOD_METADATA_OFFSET, HOTSPOT_BLOB_MUTABLE},
+	{HOTSPOT_METHOD_CONST},
+	{HOTSPOT_CONST_FLAGS, HOTSPOT_CONST_FLAGS_32},
+	{HOTSPOT_POOL_SOURCE, HOTSPOT_KLASS_SOURCE},
+	{HOTSPOT_SYMBOL_BODY},
+	{HOTSPOT_STUBS_LIMIT},
+	{HOTSPOT_ENTRY},
+	{HOTSPOT_MAJOR},
+	{HOTSPOT_CONST_BYTES},
+	{HOTSPOT_HAS_LINES},
+};
+
+static void check_library(const char *java, const char *library)
+{
+	unsigned major = java_major(java);
+	struct runtime_record r;
+
+	assert_true(runtime_of_file(library, &r, NULL));
+	print_message("%s: %s %u (%u), refused: %u\n", library, runtime_name(r.kind),
+		RUNTIME_MAJOR(r.version), major, r.refusal);
+	assert_int_equal(r.kind, RUNTIME_HOTSPOT);
+	assert_int_equal(r.refusal, RUNTIME_NOT_REFUSED);
+	/* 8 writes it when it starts. */
+	assert_int_equal(RUNTIME_MAJOR(r.version), major == 8 ? 0 : major);
+	for (size_t i = 0; i < N_HOTSPOT_TABLES; i++)
+		assert_int_not_equal(r.addresses[i], 0);
+	for (size_t i = 0; i < ARRAY_SIZE(java_rows); i++)
+		assert_true(r.offsets[java_rows[i][0]] != RUNTIME_NO_FIELD ||
+			    (java_rows[i][1] && r.offsets[java_rows[i][1]] != RUNTIME_NO_FIELD));
+	check_symbol_file(library, true);
+}
+
+static void test_javas(void **state)
+{
+	char library[PATH_MAX];
+	struct javas found;
+	unsigned n = 0;
+
+	(void)state;
+	javas_find(&found);
+	for (size_t i = 0; i < found.n; i++)
+		if (library_of_java(found.programs[i], library)) {
+			check_library(found.programs[i], library);
+			n++;
+		}
+	javas_done(&found);
+	if (!n)
+		skip();
+}
+
+static uint64_t row_of(const struct runtime_record *r, enum hotspot_row row)
+{
+	return r->addresses[HOTSPOT_STRUCTS] + (uint64_t)r->offsets[row] * HOTSPOT_STRUCT_BYTES;
+}
+
+/* Another byte at the start of the text that a pointer at `at` leads to. */
+static uint32_t refusal_of_other_text(struct copy *c, uint64_t at)
+{
+	return refusal_with(c, elf_image_pointer(&c->image, at), "X", 1);
+}
+
+static void test_refusals_of_java(void **state)
+{
+	static const uint32_t unknown[] = {7, 28, 1 << 20}, later = 0, known = 12;
+	char library[PATH_MAX];
+	struct runtime_record r;
+	struct javas found;
+	uint64_t major;
+	struct copy c;
+
+	(void)state;
+	javas_find(&found);
+	if (!found.n || !library_of_java(found.programs[0], library))
+		skip();
+	javas_done(&found);
+	copy_open(&c, library);
+	assert_true(runtime_read(&c.f, &r));
+	major = elf_image_pointer(&c.image, row_of(&r, HOTSPOT_MAJOR) + HOTSPOT_STRUCT_ADDRESS);
+	for (size_t i = 0; i < ARRAY_SIZE(unknown); i++)
+		assert_int_equal(refusal_with(&c, major, &unknown[i], sizeof(unknown[i])),
+			RUNTIME_UNKNOWN_VERSION);
+	assert_int_equal(refusal_with(&c, major, &later, sizeof(later)), RUNTIME_NOT_REFUSED);
+	assert_int_equal(refusal_with(&c, major, &known, sizeof(known)), RUNTIME_NOT_REFUSED);
+	/* The name of a field that no version lacks. */
+	assert_int_equal(refusal_of_other_text(&c, row_of(&r, HOTSPOT_METHOD_CONST) + 8),
+		RUNTIME_NO_METADATA);
+	/* Without that symbol it is none that anybody could read. */
+	rename_symbols(&c, "gHotSpotVMTypes");
+	assert_int_equal(refusal_with(&c, major, &known, sizeof(known)), RUNTIME_NO_METADATA);
+	copy_close(&c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -313,6 +433,8 @@ int main(void)
 		cmocka_unit_test(test_refusals_of_own_offsets),
 		cmocka_unit_test(test_node),
 		cmocka_unit_test(test_refusals_of_v8),
+		cmocka_unit_test(test_javas),
+		cmocka_unit_test(test_refusals_of_java),
 	};
 
 	return cmocka_run_group_tests_name("runtime", tests, NULL, NULL);

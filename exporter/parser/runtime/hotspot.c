@@ -55,7 +55,8 @@ static const struct row_name names[] = {
 	FIELD(HOTSPOT_NMETHOD_SCOPES_OFFSET, "nmethod", "_scopes_data_offset"),
 	FIELD(HOTSPOT_NMETHOD_PCS_OFFSET, "nmethod", "_scopes_pcs_offset"),
 	FIELD(HOTSPOT_NMETHOD_DEPENDENCIES_OFFSET, "nmethod", "_dependencies_offset"),
-	FIELD(HOTSPOT_NMETHOD_METADATA_OFFSET, "nmethod", "_metadata_offset"),
+	/* In 23 and 24 it is a u2, from elsewhere. */
+	{HOTSPOT_NMETHOD_METADATA_OFFSET, HOTSPOT_STRUCTS, "nmethod", "_metadata_offset", "int"},
 	FIELD(HOTSPOT_NMETHOD_IMMUTABLE, "nmethod", "_immutable_data"),
 	FIELD(HOTSPOT_NMETHOD_IMMUTABLE_BYTES, "nmethod", "_immutable_data_size"),
 	FIELD(HOTSPOT_METHOD_CONST, "Method", "_constMethod"),
@@ -100,6 +101,7 @@ static const struct {
 	{HOTSPOT_BLOB_CODE, HOTSPOT_BLOB_CODE_OFFSET},
 	{HOTSPOT_NMETHOD_METHOD, HOTSPOT_NMETHOD_METHOD},
 	{HOTSPOT_NMETHOD_SCOPES, HOTSPOT_NMETHOD_SCOPES_OFFSET},
+	{HOTSPOT_NMETHOD_METADATA_OFFSET, HOTSPOT_BLOB_MUTABLE},
 	{HOTSPOT_METHOD_CONST, HOTSPOT_METHOD_CONST},
 	{HOTSPOT_CONST_CONSTANTS, HOTSPOT_CONST_CONSTANTS},
 	{HOTSPOT_KLASS_NAME, HOTSPOT_KLASS_NAME},
@@ -120,6 +122,19 @@ static const struct {
 	[HOTSPOT_INTS] = {"gHotSpotVMIntConstants", HOTSPOT_INT_BYTES},
 };
 
+/* The text at an address; NULL: it is none that we look for. Not much is looked at, as there may be many rows. */
+static const char *name_at(const struct elf_image *image, uint64_t vaddr, size_t *ret_n)
+{
+	struct cursor c = elf_image_at(image, vaddr);
+	size_t max = MIN(cursor_left(&c), (size_t)MAX_NAME);
+	const uint8_t *nul = max ? memchr(c.pos, 0, max) : NULL;
+
+	if (!nul)
+		return NULL;
+	*ret_n = (size_t)(nul - c.pos);
+	return (const char *)c.pos;
+}
+
 /* Is that pointer one to this text? wanted NULL: to any. */
 static bool is_text(struct elf_image *image, uint64_t at, const char *wanted)
 {
@@ -128,7 +143,7 @@ static bool is_text(struct elf_image *image, uint64_t at, const char *wanted)
 
 	if (!wanted)
 		return true;
-	s = elf_image_string(image, elf_image_pointer(image, at), MAX_NAME, &n);
+	s = name_at(image, elf_image_pointer(image, at), &n);
 	return s && n == strlen(wanted) && memcmp(s, wanted, n) == 0;
 }
 
@@ -153,7 +168,7 @@ static bool read_table(
 		uint64_t at = start + (uint64_t)i * tables[table].bytes,
 			 name = elf_image_pointer(image, at);
 		size_t n;
-		const char *type = name ? elf_image_string(image, name, MAX_NAME, &n) : NULL;
+		const char *type = name ? name_at(image, name, &n) : NULL;
 
 		if (!name)
 			return i > 0;
