@@ -51,6 +51,26 @@ static void names_and_lines(void **state)
 	for_each(check_method);
 }
 
+/* A method that the VM has made for method handles: its pool has no more than its name and signature. */
+static void check_linker(struct fake *k)
+{
+	_cleanup_interp_code_ struct interp_code c = {0};
+
+	fake_put(k, FAKE_OUTER + FAKE_CONST + k->vm.const_code_size, 0, 2);
+	fake_put(k, FAKE_OUTER + FAKE_CONST + k->vm.const_flags, 0, k->vm.const_flags_bytes);
+	fake_put(k, FAKE_OUTER + FAKE_POOL + k->vm.pool_bytes + 24, 0xfe00000000, 8);
+	assert_int_equal(hotspot_read_code(&k->m, &k->r, fake_addr(FAKE_OUTER), 0, &c), 0);
+	assert_string_equal(c.name, "pkg.Outer$Part.run");
+	assert_string_equal(c.file, "");
+	assert_int_equal(c.first_line, 0);
+}
+
+static void linkers_of_method_handles_have_no_file(void **state)
+{
+	(void)state;
+	for_each(check_linker);
+}
+
 /* What the kernel half makes of the rows (bpf/interp/check.h). */
 static void check_the_check(struct fake *k)
 {
@@ -152,6 +172,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(names_and_lines),
+		cmocka_unit_test(linkers_of_method_handles_have_no_file),
 		cmocka_unit_test(the_check_is_the_kernels),
 		cmocka_unit_test(frames_of_compiled_code),
 		cmocka_unit_test(stubs_have_the_name_of_their_blob),
