@@ -91,8 +91,8 @@ class Truth(Javas):
         for java in found:
             text = subprocess.run([java, '-version'], capture_output=True, text=True, check=True).stderr
             for mode, flags in MODES.items():
-                if mode and java != found[-1]:
-                    continue
+                if mode and (java != found[-1] or e2e.is_sanitized()):
+                    continue  # the kernel half is the same in both builds
                 cls.loads[java + mode] = e2e.Workload(java, *flags, '-Xmx64m', '-cp', cls.dir, 'Truth')
                 cls.versions[java + mode] = int(re.search(r'version "(?:1\.)?(\d+)', text)[1])
         cls.wait_for_names()
