@@ -17,7 +17,7 @@ enum {
 	INTERP_HOTSPOT_RAX = 0,
 	INTERP_HOTSPOT_RBX = 3,		     /* the method */
 	INTERP_HOTSPOT_R13 = 13,	     /* the caller's sp; later the place in the bytecode */
-	INTERP_HOTSPOT_MAX_HOPS = 8,	     /* from a segment back to where its block begins */
+	INTERP_HOTSPOT_MAX_HOPS = 64,	     /* from a segment back to where its block begins */
 	INTERP_HOTSPOT_MAX_LOCALS = 1 << 16, /* bytes */
 	INTERP_HOTSPOT_MAX_ARGUMENTS = 4096, /* bytes, and of what aligns them */
 	INTERP_HOTSPOT_MAX_WORDS = 1 << 17,  /* of a compiled frame */

@@ -22,7 +22,8 @@ UNWIND_ALONE int interp_hotspot_called(struct walk *w, struct interp *in)
 			in->caller_pc - sizeof(in->scratch[0])))
 		return INTERP_HOTSPOT_NOT_CALLED;
 	to = in->caller_pc + (__u64)(__s64)(__s32)(in->scratch[0] >> 32);
-	if ((__u8)(in->scratch[0] >> 24) == 0xe8)
+	/* C++ that calls a stub jumps to it at times: then its own call is of something else. */
+	if ((__u8)(in->scratch[0] >> 24) == 0xe8 && interp_hotspot_is_code(in, in->caller_pc))
 		return to - in->at < (__u32)interp_hotspot_number(in, in->hotspot.size, 4)
 			       ? INTERP_HOTSPOT_CALLED_THIS
 			       : INTERP_HOTSPOT_NOT_CALLED;
