@@ -105,7 +105,7 @@ SHARES = {
     'openssl': (0.995, 0), 'sqlite3': (0.995, 0), 'xz': (0.995, 0), 'nginx': (0.995, 0), 'postgres': (0.995, 0), 'cc1': (0.995, 0),
     'clang': (0.995, 0), 'python3.11': (0.995, 0), 'ruby': (0.995, 0), 'perl': (0.995, 0), 'php': (0.995, 0), 'ocaml': (0.995, 0.9),
     'go': (0.995, 0.9), 'rustc': (0.995, 0), 'rust': (0.995, 0.9), 'node': (0.95, 0), 'java-fp': (0.99, 0.9), 'erlang': (0.95, 0), 'erlang-chat': (0.95, 0),
-    'java': (0.99, 0.9), 'haskell': (None, 0), 'erlang-nofp': (None, 0), 'php-jit': (0, 0),
+    'java': (None, 0.9), 'haskell': (None, 0), 'erlang-nofp': (None, 0), 'php-jit': (0, 0),
 }
 # Of a program that does nothing but enter a tiny block for each element, some samples lie between Ruby's step into it and the native one: the two
 # chains disagree, which the stack says. What test_unwind_ruby.py runs has few of them.
